@@ -39,6 +39,7 @@ type Applying struct {
 // Proposal is one EntryCommand or EntryNoop for the log. A literal one uses Data as it is; see NewProposal.
 type Proposal struct {
 	RequestID RequestID
+	Term      Term // the leader appends it in this term alone, and refuses it in another one; 0: any
 	Kind      EntryKind
 	Data      []byte
 
@@ -62,6 +63,7 @@ type ReadRequested struct{ RequestID RequestID }
 // until it has applied those that it has accepted, so that the outcome of none is unknown.
 type TransferRequested struct {
 	RequestID RequestID
+	Term      Term   // as in Proposal
 	To        NodeID // "": the voter with the longest log
 	Urgent    bool   // this member can apply nothing more: do not wait for the proposals, and To does not rule out takeovers
 	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
@@ -73,6 +75,7 @@ type TransferRequested struct {
 // of Change until the last answer.
 type ChangeRequested struct {
 	RequestID RequestID
+	Term      Term  // as in Proposal
 	IfIndex   Index // refuse unless the configuration in force is that of this entry; 0: any
 	Change    Change
 }

@@ -151,6 +151,10 @@ func (c *Core) propose(proposals []Proposal) {
 	c.growAnswers(len(proposals))
 	for _, p := range proposals {
 		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
+		if c.isOtherTerm(p.Term) {
+			c.refuseRequest(p.RequestID)
+			continue
+		}
 		if len(p.Data) > largest.Limit {
 			why := &TooLargeError{Bytes: len(p.Data), Limit: largest.Limit, Member: largest.Member}
 			c.answer(Answer{RequestID: p.RequestID, Kind: AnswerRefused, Refusal: RefusedTooLarge, Err: why})
@@ -161,6 +165,7 @@ func (c *Core) propose(proposals []Proposal) {
 			continue
 		}
 		e := c.placed(Entry{Kind: p.Kind, Time: now, Data: p.Data, record: p.record}, len(entries))
+		assert(p.Term == 0 || p.Term == e.Term, "a proposal for one term is appended in no other")
 		entries = append(entries, e)
 		l.pending = append(l.pending, pendingProposal{p.RequestID, e.ID(), len(p.Data)})
 		l.bytes += len(p.Data)
@@ -171,6 +176,10 @@ func (c *Core) propose(proposals []Proposal) {
 		c.appendEntries(entries)
 	}
 }
+
+// isOtherTerm reports whether a request is meant for the leader of another term. A caller that forwards a request has learnt
+// of one leader. If that leader has lost its term since, the caller may have sent the request elsewhere.
+func (c *Core) isOtherTerm(wanted Term) bool { return wanted != 0 && wanted != c.hard.Term }
 
 // largestCommand returns the limit of a command. If the limit belongs to another member, it also names that member: the one
 // of the configuration with the smallest known limit of an append. A larger entry would keep that member from receiving any

@@ -255,3 +255,36 @@ func TestPropose_TheLimitOfAMemberIsKeptWhateverStrangersSay(t *testing.T) {
 	assert.Equal(t, raft.RefusedTooLarge, out.Answers[0].Refusal)
 	assert.Equal(t, raft.AnswerAccepted, out.Answers[1].Kind)
 }
+
+// A request that names a term is for the leader of that term alone. The same member may lead again in a later one.
+func TestPropose_OfAnotherTermIsRefused(t *testing.T) {
+	refused := func(term raft.Term, e raft.Event) {
+		t.Helper()
+		c := replicating(t, 2, 1)
+		before := c.Status().Last
+		out := c.step(e)
+		require.Len(t, out.Answers, 1)
+		if term == 2 {
+			assert.NotEqual(t, raft.RefusedNotLeader, out.Answers[0].Refusal)
+			return
+		}
+		assert.Equal(t, raft.RefusedNotLeader, out.Answers[0].Refusal)
+		assert.Equal(t, before, c.Status().Last)
+	}
+	for _, term := range []raft.Term{1, 2, 3} {
+		refused(term, raft.Proposed{Proposals: []raft.Proposal{{RequestID: 1, Term: term, Kind: raft.EntryCommand, Data: []byte("x")}}})
+		refused(term, raft.TransferRequested{RequestID: 1, Term: term, To: "nobody"})
+	}
+	c := replicating(t, 2, 1)
+	assert.Empty(t, c.step(raft.ChangeRequested{RequestID: 1, Term: 2, Change: addLearner("e")}).Answers[1:], "it is decided")
+	out := c.step(raft.ChangeRequested{RequestID: 2, Term: 3, Change: addLearner("f")})
+	assert.Equal(t, []raft.Answer{{RequestID: 2, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader, Leader: "a"}}, out.Answers)
+
+	c = replicating(t, 2, 1)
+	out = c.step(raft.Proposed{Proposals: []raft.Proposal{
+		{RequestID: 1, Term: 1, Kind: raft.EntryCommand, Data: []byte("x")}, {RequestID: 2, Term: 2, Kind: raft.EntryCommand, Data: []byte("y")},
+	}})
+	assert.Equal(t, raft.AnswerAccepted, out.Answers[1].Kind, "a refused proposal does not concern the others")
+	require.Len(t, out.Write.Log.Entries, 1)
+	assert.Equal(t, "y", string(out.Write.Log.Entries[0].Data))
+}

@@ -41,7 +41,7 @@ func (ch *changing) begins(config Configuration, votes Halves, now Time) {
 // requestChange keeps a request until this leader may decide it.
 func (c *Core) requestChange(e ChangeRequested) {
 	switch l := c.leader; {
-	case l == nil || c.step.closing || l.transfer != nil:
+	case l == nil || c.step.closing || l.transfer != nil || c.isOtherTerm(e.Term):
 		c.refuseRequest(e.RequestID)
 	case l.change.asked != nil:
 		c.refuseChange(&e, refusal{kind: RefusedChanging})

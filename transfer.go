@@ -19,7 +19,7 @@ type transfer struct {
 }
 
 func (c *Core) requestTransfer(r TransferRequested) {
-	if c.leader == nil || c.step.closing || c.leader.transfer != nil {
+	if c.leader == nil || c.step.closing || c.leader.transfer != nil || c.isOtherTerm(r.Term) {
 		c.refuseRequest(r.RequestID)
 		return
 	}

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -45,7 +46,7 @@ type Transport interface {
 	// Send sends the messages, in order, on that lane to that peer. If no contact names its incarnation, the open contact
 	// connected to it gets them, but never another incarnation. Incarnation 0 means any answerer of the open contact. It
 	// blocks for at most the transport's write deadline. One goroutine per Peer and lane calls it. An error says that some or
-	// all of the messages did not leave.
+	// all of the messages did not leave; none did if it matches ErrNotSent.
 	Send(to Peer, lane Lane, batch []Message) error
 	// AppendBytesMax returns how many bytes of records one append carries in either direction; 0: any Config's. node.Start
 	// calls it before Start, and refuses a Config that needs more. The node says it in its Hello, and heeds the peer's.
@@ -55,6 +56,10 @@ type Transport interface {
 	// Close closes every connection and waits for its goroutines: no later call of the Handler. It is idempotent.
 	Close() error
 }
+
+// ErrNotSent is matched by an error of Transport.Send after which no byte of the messages has left. So nothing that they ask
+// for can happen.
+var ErrNotSent = errors.New("raft: nothing was sent")
 
 // Contact is a peer to dial. Incarnation 0 makes it open, for a peer whose incarnation is not known yet, before the bootstrap
 // or while it is added: any incarnation that answers is the peer. Do not name one process both by an open contact and by one

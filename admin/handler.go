@@ -93,8 +93,8 @@ type handler struct {
 // Handler returns a handler for the paths of this package. If it is mounted under a prefix, remove the prefix with
 // http.StripPrefix. Any number of requests may run at a time, but those that wait are limited.
 //
-// Changes and transfers need the leader. Without forwarding, another member answers with the code NotLeader and names the
-// leader. If a change or a snapshot takes longer than a request may, it continues, and the answer has the status 202.
+// Changes and transfers reach the leader from any member that forwards. Without forwarding, a member that does not lead answers
+// with the code NotLeader and names the leader. If a change or a snapshot takes longer than a request may, it continues, and the answer has the status 202.
 func Handler(m Member, o Options) http.Handler {
 	h := &handler{
 		member: m, options: o, waiting: make(chan struct{}, WaitingMax), snapshots: make(chan struct{}, SnapshotsMax),

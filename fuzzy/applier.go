@@ -112,6 +112,10 @@ func (w *workload) appliedOn(n *node) {
 		case n.log[a.id.Index-1].entry.ID() == a.id:
 			r.applied = true
 			w.c.check.checkAcknowledgement(r, a.id)
+			if r.relayed != nil {
+				n.finishes(r, raft.ForwardApplied, a.id)
+				continue
+			}
 			w.record(r, r.serial)
 			w.done(a.requestID, "")
 		default:

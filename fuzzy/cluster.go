@@ -104,6 +104,7 @@ const (
 	evTend                       // a process maintains the segments of its log
 	evNews                       // a loop hears that the process of a peer has ended; a: the peer
 	evGiven                      // a process is given its list of initial members
+	evRelay                      // a member forwards a write again; a: the request
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )
 
@@ -115,7 +116,7 @@ type event struct {
 }
 
 // lanes is the number of lanes of a transport.
-const lanes = int(raft.LaneSnapshot) + 1
+const lanes = int(raft.LaneForward) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
 	n := p.nodes()
@@ -321,6 +322,10 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	c.stats.Messages++
 	n.heardFrom(c.nodes[d.From])
 	if !n.frozen && n.streamed(m) || isStream(m.Body) {
+		return
+	}
+	if isForward(m.Body) {
+		n.forwarded(m)
 		return
 	}
 	d.Message.message = m

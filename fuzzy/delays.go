@@ -212,6 +212,12 @@ func (c *cluster) emptyBootstrapper() {
 	n.restartIn(n.delays.random.Exponential(c.profile.ElectionTimeout))
 }
 
+// pauseFor pauses the process for d.
+func (n *node) pauseFor(d sim.Time) {
+	n.freeze(false)
+	n.later(d, event{kind: evResume})
+}
+
 // freeze stops the process. If the machine is suspended, freeze also stops its clock.
 func (n *node) freeze(clockToo bool) {
 	n.frozen = true

@@ -9,10 +9,11 @@ import "github.com/coxswain/raft"
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
 //	H4  A write that is reported as not applied is never applied.
 //	H5  A planned transfer leaves the outcome of no write unknown: the leader lets another member campaign once it has applied what it has accepted.
+//	H6  A leader carries out a bounded number of one member's forwarded writes at the same time.
 
 // recordNeverApplied records an answer that a client's write will never be applied.
 func (k *checker) recordNeverApplied(r *request, a raft.Answer) {
-	if r.kind != writeRequest {
+	if r.kind != writeRequest || r.relayed != nil { // the member that has forwarded it may send it again
 		return
 	}
 	w := &k.c.work.writes[r.serial]
@@ -45,7 +46,7 @@ func (w *workload) complete() []operation {
 	list := w.history
 	for i := range w.requests {
 		r := &w.requests[i]
-		if r.kind == writeRequest && r.serial > 0 && !r.applied && w.writes[r.serial].index > 0 {
+		if r.kind == writeRequest && r.relayed == nil && r.serial > 0 && !r.applied && w.writes[r.serial].index > 0 {
 			list = append(list, operation{len(w.clients) + i, true, r.key, r.serial, r.called, w.stamp + 1})
 		}
 	}

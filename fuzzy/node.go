@@ -84,6 +84,8 @@ type node struct {
 	news   news
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
+
+	forwarding forwarding
 }
 
 func newNode(c *cluster, i int) *node {
@@ -161,6 +163,7 @@ func (n *node) start() {
 	n.delays = delays{random: n.delays.random}
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.startNews()
+	n.beginForwards()
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
 	if n.c.check.checkStartRemoved(n, err) {
@@ -222,6 +225,12 @@ func (n *node) crash() {
 	n.dieAfter = 0
 	n.thaw()
 	n.c.tellPeers(n, false)
+}
+
+// exit ends the process, which starts again after d.
+func (n *node) exit(d sim.Time) {
+	n.crash()
+	n.restartIn(d)
 }
 
 // restartIn restarts the process later.
@@ -297,6 +306,8 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evNews:
 		n.tellNews(n.c.nodes[e.a])
+	case evRelay:
+		n.relayAgain(raft.RequestID(e.a))
 	case evLie:
 		n.hearsLie(e.a)
 	case evShake:
@@ -312,8 +323,7 @@ func (n *node) handle(e event) {
 	case evEnd:
 		n.endRemoved(e.a > 0)
 	case evFreeze:
-		n.freeze(false)
-		n.later(sim.Time(e.a), event{kind: evResume})
+		n.pauseFor(sim.Time(e.a))
 	case evWork:
 		n.delays.idle = false
 		n.work()
@@ -332,8 +342,7 @@ func (n *node) handle(e event) {
 	case evGiven:
 		n.giveList()
 	case evExit:
-		n.crash()
-		n.restartIn(sim.Time(e.a))
+		n.exit(sim.Time(e.a))
 	}
 }
 
@@ -369,6 +378,9 @@ func (n *node) step() {
 	}
 	if out.Config != nil || before.Term == 0 {
 		n.publish()
+	}
+	if s.ConfigIndex > 0 && s.ConfigCommitted == s.ConfigIndex {
+		n.forwarding.committed = s.Config
 	}
 	n.endIfRemoved()
 	if n.c.failure == nil {

@@ -114,6 +114,7 @@ type Load struct {
 	Keys      int
 	BytesMax  int  // limit of a command
 	History   bool // keep the whole history, for the linearizability checker
+	Forwards  int  // chance that a write is sent to a member that forwards it to the leader
 	Holds     bool // during a planned transfer, a loop holds proposals back
 }
 
@@ -167,6 +168,7 @@ var profiles = []struct {
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},
+	{"forwards", "clients write through members that forward to the leader, while leaders change and messages arrive twice and late", shapeForwards},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 

@@ -53,6 +53,8 @@ type Stats struct {
 	Requests                                 int // begun by clients in the first phase
 	Changes                                  int // changes of members requested by admins in the first phase
 	Changed                                  int // changes of members answered as made
+	Forwards                                 int // how often a member that does not lead has sent a write to the leader
+	Forwarded                                int // writes of these that were answered as applied
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Takeovers                                int // transfers of leadership begun for a priority

@@ -237,6 +237,7 @@ func (n *node) peerEvent(a int64) {
 			*at = n.c.now() + n.c.profile.ElectionTimeout
 			n.later(n.c.profile.ElectionTimeout, event{kind: evPeer, a: a}) // each failed dial is reported
 		}
+		n.losesForwards(peer.peer())
 		n.post(raft.PeerLost{Peer: raft.Peer{ID: peer.id, Incarnation: peer.disk.incarnation}})
 		return
 	}

@@ -21,6 +21,7 @@ type workload struct {
 	stamp    int64
 	held     []heldWrites
 	leaving  *sim.Stream // which transfers are those of a member that is about to end
+	forwards *sim.Stream // which writes are forwarded, and when they are sent again
 }
 
 // client is one client. It has at most one open request, besides hedged requests.
@@ -59,6 +60,7 @@ type request struct {
 	leaving bool        // likewise
 	term    raft.Term   // term in which a transfer began
 	change  *changing   // change of members by an admin
+	relayed *relayed    // writeRequest: another member has forwarded it; nil: a client has sent it here
 }
 
 // attempt is one write.
@@ -84,7 +86,8 @@ func newWorkload(c *cluster) *workload {
 	w := &workload{
 		c: c, random: sim.NewStream(c.seed.Number, sim.WorkloadConcern),
 		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
-		leaving: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
+		leaving:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
+		forwards: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<20),
 	}
 	for i := range w.clients {
 		w.clients[i].node = w.random.IntN(c.profile.Voters)
@@ -113,6 +116,8 @@ func (w *workload) begin(i int) {
 		cl.open = w.snapshot(n, i)
 	case roll < load.Transfers+load.Reads:
 		cl.open = w.read(n, i, uint8(w.random.IntN(load.Keys)))
+	case load.Forwards > 0 && n.status.Role != raft.Leader && w.forwards.Chance(load.Forwards):
+		cl.open = w.forward(n, i)
 	default:
 		burst := 1 + w.random.IntN(load.Burst)
 		cl.open = w.write(n, i, burst)
@@ -257,6 +262,9 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 			r.index = a.ID.Index
 			n.accepted = append(n.accepted, acceptance{raft.EntryID{Index: a.ID.Index}, a.RequestID})
 			w.appliedOn(n)
+		case r.relayed != nil:
+			n.forget(a.RequestID)
+			n.finishes(r, outcomeOf(a), raft.EntryID{})
 		case r.kind == writeRequest && a.Kind != raft.AnswerRefused:
 			n.forget(a.RequestID)
 			w.done(a.RequestID, a.Leader)

@@ -29,8 +29,11 @@ type Config struct {
 	// TLS makes the members prove to each other who they are: see TLSFiles. Without TLS, only addresses of this machine can be
 	// used, unless Net.Insecure is set.
 	TLS CertificateFiles
+	// NoForward switches forwarding off: Propose, ChangeMembers and TransferLeadership then work on the leader alone. Without it,
+	// they work on any member: see node.Config.Forward. Set it on all members alike.
+	NoForward bool
 
-	// Node holds the other settings of the node. Leave ID, Cluster, Initial and Advertise in it empty.
+	// Node holds the other settings of the node. Leave ID, Cluster, Initial, Advertise and Forward in it empty.
 	Node node.Config
 	// Net holds the other settings of the transport. Leave TLS and TLSSource in it nil if there are certificate files.
 	Net transport.Options
@@ -69,6 +72,7 @@ func (c Config) Validate() error {
 	problem(c.Node.Cluster != "", "Node.Cluster", above)
 	problem(c.Node.Initial != nil, "Node.Initial", above)
 	problem(c.Node.Advertise != "", "Node.Advertise", above)
+	problem(c.Node.Forward, "Node.Forward", "must be empty: NoForward beside Node decides")
 	var ofNode interface{ Unwrap() []error }
 	if errors.As(c.node().Validate(), &ofNode) {
 		p = append(p, ofNode.Unwrap()...)
@@ -83,6 +87,7 @@ func (c Config) Validate() error {
 func (c Config) node() node.Config {
 	n := c.Node
 	n.ID, n.Cluster, n.Initial, n.Advertise = c.ID, c.Cluster, c.Initial, c.Advertise
+	n.Forward = !c.NoForward
 	if n.Logger == nil {
 		n.Logger = c.Logger
 	}

@@ -22,16 +22,24 @@ type Result struct {
 //
 // It fails with
 //
-//   - *NotLeaderError: not applied; ask its Leader.
+//   - *NotLeaderError: not applied; ask its Leader. With Config.Forward, that is rare: see below.
 //   - ErrOverloaded: not applied; try again later.
 //   - *TooLargeError: not applied, and never will be.
 //   - ErrClosed, ErrWiped, *RemovedError, *StaleImageError, *ContradictedError: not applied; ask another member.
 //   - ErrWithinFSM: the FSM called Propose; not applied, unless the error also matches ErrOutcomeUnknown.
 //   - ErrOutcomeUnknown: it may be applied, now or later; do not retry blindly.
 //   - ctx.Err(): not applied if the command never reached the log; otherwise the error also matches ErrOutcomeUnknown.
+//
+// With Config.Forward, any member takes the command, and the leader applies it. When Propose returns on another member, that
+// member may not have applied the command yet: WaitApplied with the index of the Result lets it read its own write. Propose
+// waits for a leader, and sends the command again when a leader says that it has not applied it, until ctx ends; without a
+// deadline, for 10 s or 20 election timeouts. The error is a *NotLeaderError if the leader's release, or its Config, takes no
+// commands from other members, and ErrOutcomeUnknown if the connection to the leader ends before its answer. The errors of the
+// leader come back as they are, or in a *RemoteError. Further errors are *ForwardLimitError (too many commands are under way),
+// *NotMemberError, and *AnswerTooLargeError, after which the command is applied.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
-	result, err := n.propose(ctx, raft.EntryCommand, cmd)
+	result, err := n.proposeAnywhere(ctx, cmd)
 	n.counters.proposed(err, time.Since(began))
 	return result, err
 }
@@ -40,23 +48,24 @@ func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 // applied the entry. By then this member has applied every command that was acknowledged before the call. The errors are
 // those of Propose.
 func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
-	result, err := n.propose(ctx, raft.EntryNoop, nil)
-	return result.Index, err
+	result, err := n.proposeEntry(ctx, 0, raft.EntryNoop, nil)
+	return result.Index, n.withReason(err)
 }
 
-func (n *Node) propose(ctx context.Context, kind raft.EntryKind, data []byte) (Result, error) {
+// proposeEntry proposes an entry on this member, in one term alone if term is not 0.
+func (n *Node) proposeEntry(ctx context.Context, term raft.Term, kind raft.EntryKind, data []byte) (Result, error) {
 	if err := n.usable(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
 	}
-	req, err := n.requests.propose(kind, data, nil)
+	req, err := n.requests.proposeIn(term, kind, data, nil)
 	if err != nil {
 		return Result{}, err
 	}
 	o := n.requests.wait(ctx, req)
-	return o.result, n.withReason(o.err)
+	return o.result, o.err
 }
 
 // usable returns the error of a call that cannot begin.
@@ -220,19 +229,27 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // as all others. Once the transfer has succeeded, they fail with a *NotLeaderError that names the new leader. If it fails,
 // they are proposed here. So no proposal ends with ErrOutcomeUnknown because of a transfer.
 //
+// With Config.Forward, any member takes the call and asks the leader. After ErrOutcomeUnknown, which is then possible, too,
+// the transfer may take place: look at Status, and call again.
+//
 // TransferLeadership fails with *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and
 // ctx.Err(). After ctx.Err() the transfer may still take place.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
 		return ErrWithinFSM
 	}
+	return n.transferAnywhere(ctx, to)
+}
+
+// transferHere transfers the leadership of this member, in one term alone if term is not 0.
+func (n *Node) transferHere(ctx context.Context, term raft.Term, to raft.NodeID) error {
 	if err := n.usable(ctx); err != nil {
 		return err
 	}
 	if now, _ := n.watched.load(); now.Role == raft.Leader && to == n.cfg.ID {
 		return nil
 	}
-	return n.withReason(n.transferTo(ctx, raft.TransferRequested{To: to}))
+	return n.transferTo(ctx, raft.TransferRequested{Term: term, To: to})
 }
 
 func (n *Node) transferTo(ctx context.Context, e raft.TransferRequested) error {

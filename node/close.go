@@ -11,7 +11,8 @@ import (
 // Close transfers leadership if this member leads, and ends the node. The transfer may already be under way when Close is
 // called. It takes as long as the disks need for an election, but at most 64 election timeouts. As in TransferLeadership, the
 // accepted proposals are applied first. If that takes longer than a transfer may, those that are left fail with
-// ErrOutcomeUnknown.
+// ErrOutcomeUnknown. With Config.Forward, Close then answers what other members have forwarded, and waits for the answers to
+// this member's own requests, for an election timeout at most.
 //
 // Close then waits for all goroutines of the node, and closes the storage and the transport. It also waits for a running
 // FSM.Apply or function of Read, and for a write that the disk has not finished, however long the disk has stalled. Close is
@@ -31,6 +32,7 @@ func (n *Node) Close() error {
 		if now, _ := n.watched.load(); now.Role == raft.Leader {
 			n.transferBeforeClose()
 		}
+		n.forwards.settle()
 		n.mailbox.close()
 	})
 	<-n.done

@@ -52,6 +52,15 @@ type Config struct {
 	// can win. Restore, Snapshot, Sync and functions of Read do not count. Default 10 s; at least 10 ms.
 	ApplyStallMax time.Duration
 
+	// Forward lets every member take requests: Propose, the changes of members and TransferLeadership send a request to the
+	// leader if this member does not lead, over the connections between the members. Without it, they fail with
+	// *NotLeaderError on such a member, and a leader refuses the requests of other members. Set it on all members, and give the
+	// transport a lane for requests (raft.ForwardCarrier), as those of package transport have.
+	Forward bool
+	// NoRemoteChanges makes a leader with Forward refuse changes of members and transfers that other members forward, with
+	// *RemoteChangesError. It takes their proposals.
+	NoRemoteChanges bool
+
 	// Preferences switches off rules about who campaigns, and when. It never endangers what was acknowledged. Without them, a
 	// cluster is longer without a leader. Default: none is switched off.
 	Preferences raft.Preferences
@@ -66,6 +75,11 @@ type Config struct {
 	// SendQueueMax bounds, for each lane, the number of messages that wait for one peer's connection. The node drops and
 	// counts any more. Default 1,024.
 	SendQueueMax int
+	// ForwardsMax bounds the requests that are forwarded at the same time: those of this member's callers, and on the leader
+	// those of each other member. More fail with *ForwardLimitError. Default 4,096.
+	ForwardsMax int
+	// ForwardBytesMax bounds the bytes of these requests, in the same way; the last one may exceed it. Default 16 MiB.
+	ForwardBytesMax int
 	// LogCacheBytesMax bounds the memory of the log cache, which keeps recent entries for followers and the FSM. The node
 	// reads older entries from the disk. The cache always keeps entries that are not on the disk yet. It drops an entry once
 	// the FSM has applied the entry. On a leader, all members that were heard within about an election timeout must also have
@@ -110,6 +124,8 @@ func (c Config) withDefaults() Config {
 	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
+	c.ForwardsMax = cmp.Or(c.ForwardsMax, 4096)
+	c.ForwardBytesMax = cmp.Or(c.ForwardBytesMax, 16<<20)
 	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 8<<20)
 	c.SnapshotBytesPerSecond = cmp.Or(c.SnapshotBytesPerSecond, 32<<20)
 	c.SnapshotStallMax = cmp.Or(c.SnapshotStallMax, time.Minute)
@@ -140,6 +156,8 @@ func (c Config) Validate() error {
 	within("ReceivedMax", c.ReceivedMax, 1, 1<<20)
 	within("ReceivedBytesMax", c.ReceivedBytesMax, c.AppendBytesMax, raft.LimitBytesMax)
 	within("SendQueueMax", c.SendQueueMax, 1, 1<<20)
+	within("ForwardsMax", c.ForwardsMax, 1, 1<<20)
+	within("ForwardBytesMax", c.ForwardBytesMax, 1, raft.LimitBytesMax)
 	within("LogCacheBytesMax", c.LogCacheBytesMax, 1, raft.LimitBytesMax)
 	within("SnapshotBytesPerSecond", c.SnapshotBytesPerSecond, 64<<10, raft.LimitBytesMax)
 	within("SnapshotReserveBytes", c.SnapshotReserveBytes, 0, raft.LimitBytesMax)

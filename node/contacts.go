@@ -129,6 +129,7 @@ func (c *contacts) advance() raft.Time {
 		return slices.ContainsFunc(dialed, func(k raft.Contact) bool { return k.Peer() == p || k.Peer() == raft.Peer{ID: p.ID} })
 	}
 	c.node.senders.retain(isDialed)
+	c.node.forwards.retain(isDialed)
 	c.node.identity.retain(func(p raft.Peer) bool { return isDialed(p) || slices.Contains(callers, p) })
 	return wake
 }

@@ -7,8 +7,9 @@
 //     [raft.Transport]. [Node.Ready] waits until the member can serve, and [Node.Close] transfers leadership and ends it.
 //   - [Node.Propose] appends a command to the log, and returns its [Result] once it is applied. [Node.ReadIndex] and
 //     [Node.Read] make a read linearizable.
-//   - [Node.Leader] and [Node.WaitLeader] say who leads. Only the leader accepts proposals: on another member they fail
-//     with a *[NotLeaderError], which names the leader if it is known.
+//   - [Node.Leader] and [Node.WaitLeader] say who leads. Only the leader appends proposals. With Config.Forward, every other
+//     member sends them to the leader; without it, they fail there with a *[NotLeaderError], which names the leader if it is
+//     known.
 //   - [Node.AddMember], [Node.RemoveMember] and [Node.ReplaceMember] change the [Members]; [ChangeOptions] are the
 //     conditions of a change.
 //   - [Node.Status] returns a [Status], which explains in sentences what is wrong and what to do. [Node.Metrics] returns
@@ -17,7 +18,8 @@
 // Errors sort by what the caller should do. The request was not applied, so ask the leader: *[NotLeaderError]. It was not
 // applied, so try again later: raft.ErrOverloaded, also as *[DiskStalledError],
 // *[FSMHangsError] or *raft.NoRoomError. It may be applied, so
-// do not retry blindly: [ErrOutcomeUnknown]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM called
+// do not retry blindly: [ErrOutcomeUnknown]. Those of a forwarded request may also be *[RemoteError], *[NotMemberError],
+// *[RemoteChangesError], *[ForwardLimitError] or *[AnswerTooLargeError]. The disk of this member was emptied, so replace it: [ErrWiped]. The FSM called
 // a method that waits for the FSM: [ErrWithinFSM].
 //
 // These end the node, or refuse its start: *[StorageError], *[FSMError], *[TransportError], and errors of package raft.

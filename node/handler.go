@@ -42,6 +42,8 @@ func (e handler) Up(h raft.Hello) {
 	i.updateWiped()
 	i.mu.Unlock()
 	i.logMajorityLost()
+	e.node.forwards.lost(h.From) // an earlier start of it
+	e.node.watched.wakeAll()     // for requests that wait for a connection to the leader
 	e.node.reportDifferences(h.From.ID, begun)
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
@@ -55,6 +57,7 @@ func (e handler) Up(h raft.Hello) {
 // connections that it has dialed.
 func (e handler) Accepted(h raft.Hello) {
 	e.node.identity.accepted(h.From)
+	e.node.forwards.lost(h.From) // answers on an earlier connection from it
 	e.node.contacts.called(h)
 	e.node.invitations.accepted(h)
 }
@@ -66,9 +69,13 @@ func (e handler) Lost(p raft.Peer, refused bool) {
 	i.mu.Unlock()
 	e.node.counters.lost.Add(1)
 	e.node.streamer.disconnected(p)
+	e.node.forwards.lost(p)
 	e.node.invitations.failed(p, nil)
 	e.node.post(raft.PeerLost{Peer: p, Refused: refused})
 }
+
+// ForwardLost implements raft.ForwardHandler.
+func (e handler) ForwardLost(p raft.Peer) { e.node.forwards.lost(p) }
 
 func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	i := e.node.identity
@@ -106,7 +113,7 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 		switch {
 		case m.From != from:
 			n.counters.droppedForged.Add(1)
-		case e.stream(m):
+		case e.stream(m) || e.forward(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
 			!n.mailbox.receive(m, n.cache.WaitingBytes(), full, &n.cfg):
 			n.counters.droppedReceived.Add(1)
@@ -138,5 +145,20 @@ func (e handler) stream(m raft.Message) bool {
 	} else {
 		n.counters.droppedReceived.Add(1)
 	}
+	return true
+}
+
+// forward processes callers' requests on their way to the leader, and their answers, which do not go to the core. It reports
+// whether m was one of them.
+func (e handler) forward(m raft.Message) bool {
+	switch body := m.Body.(type) {
+	case raft.Forward:
+		e.node.forwards.received(m, body)
+	case raft.ForwardReply:
+		e.node.forwards.answered(m.From, body)
+	default:
+		return false
+	}
+	e.node.counters.received.Add(1)
 	return true
 }

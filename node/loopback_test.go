@@ -33,15 +33,20 @@ type loopback struct {
 	logs      []lockedBuffer // of each
 	plain     map[int]bool   // whose storages keep no snapshots
 	late      bool           // the members are started without the list of initial members
+	wires     []*transport.TCP
+	configure []func(*node.Config)
 }
 
-func newLoopback(t *testing.T, members int) *loopback { return openLoopback(t, members, false) }
+func newLoopback(t *testing.T, members int, configure ...func(*node.Config)) *loopback {
+	return openLoopback(t, members, false, configure...)
+}
 
-func openLoopback(t *testing.T, members int, late bool) *loopback {
+func openLoopback(t *testing.T, members int, late bool, configure ...func(*node.Config)) *loopback {
 	leaks.Check(t)
 	l := &loopback{t: t, late: late, dir: t.TempDir(), nodes: make([]*node.Node, members), states: make([]*journal, members)}
 	l.advertise, l.logs = make([]string, members), make([]lockedBuffer, members)
 	wires := make([]*transport.TCP, members)
+	l.wires, l.configure = make([]*transport.TCP, members), configure
 	for i := range wires {
 		wire, err := transport.Listen("127.0.0.1:0", transport.Options{})
 		require.NoError(t, err)
@@ -76,7 +81,10 @@ func (l *loopback) start(i int, wire *transport.TCP) {
 	if most := l.frames[i]; most > 0 {
 		cfg.AppendBytesMax, cfg.CommandBytesMax = most/4, most/4
 	}
-	l.states[i] = newJournal().(*journal)
+	for _, change := range l.configure {
+		change(&cfg)
+	}
+	l.states[i], l.wires[i] = newJournal().(*journal), wire
 	l.nodes[i], err = node.Start(l.t.Context(), cfg, l.states[i], store, wire)
 	require.NoError(l.t, err)
 }

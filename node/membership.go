@@ -121,7 +121,8 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 }
 
 // ChangeMembers changes several members at once: the voters change together or not at all. ifIndex is as in ChangeOptions.
-// AddMember and the similar methods call ChangeMembers. Only the leader changes members.
+// AddMember and the similar methods call ChangeMembers. Only the leader changes members; with Config.Forward, any member takes
+// the call and sends it on, as in Propose. Then further errors are *RemoteChangesError, *NotMemberError and *ForwardLimitError.
 //
 // ChangeMembers returns once the last entry of the change is committed. It returns the configuration in that entry. If ctx or
 // the leader ends meanwhile, the change continues: the next leader finishes it, and Members, WatchMembers and Status show its
@@ -151,29 +152,30 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 // If the error matches ErrOutcomeUnknown, the change may have begun. If it has begun, it continues. If ctx has ended, the
 // error also matches ctx.Err(). Unlike a command, the same change may be requested again.
 func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
-	m, err := n.changeMembers(ctx, c, ifIndex)
+	if n.withinFSM() {
+		return Members{}, ErrWithinFSM
+	}
+	m, err := n.changeAnywhere(ctx, c, ifIndex)
 	n.counters.changedMembers(err)
 	return m, err
 }
 
-func (n *Node) changeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
-	if n.withinFSM() {
-		return Members{}, ErrWithinFSM
-	}
+// changeHere changes the members on this member, which must be the leader, and the leader of that term if term is not 0.
+func (n *Node) changeHere(ctx context.Context, term raft.Term, c raft.Change, ifIndex raft.Index) (Members, error) {
 	if err := n.usable(ctx); err != nil {
 		return Members{}, err
 	}
 	c, end, err := n.invitations.invite(ctx, c, ifIndex)
 	if err != nil {
-		return Members{}, n.withReason(err)
+		return Members{}, err
 	}
 	defer end()
-	req, err := n.requests.change(raft.ChangeRequested{IfIndex: ifIndex, Change: c})
+	req, err := n.requests.change(raft.ChangeRequested{Term: term, IfIndex: ifIndex, Change: c})
 	if err != nil {
 		return Members{}, err
 	}
 	if o := n.requests.wait(ctx, req); o.err != nil {
-		return Members{}, n.withReason(o.err)
+		return Members{}, o.err
 	} else {
 		return n.membersAt(o.index), nil
 	}
@@ -269,6 +271,8 @@ type membership struct {
 	now    Members
 	since  time.Time // when it came into force here
 	before Members
+	// committed is the newest configuration that is known to be committed. It is zero until one is.
+	committed raft.Configuration
 }
 
 // Members returns the configuration in force. It neither waits nor allocates, so it may be called before each request.
@@ -317,12 +321,18 @@ func (n *Node) publishMembers(s raft.CoreStatus) {
 	if len(now.Members) == 0 {
 		now.Configuration = n.identity.initial
 	}
-	if now.Index == old.now.Index && now.Committed == old.now.Committed && now.Equal(old.now.Configuration) {
-		return
-	}
-	next := membership{now: now, since: old.since, before: old.before}
+	next := membership{now: now, since: old.since, before: old.before, committed: old.committed}
 	if now.Index != old.now.Index {
 		next.since, next.before = time.Now(), old.now
+	}
+	for _, of := range []Members{next.before, now} {
+		if s.ConfigCommitted > 0 && of.Index == s.ConfigCommitted {
+			next.committed = of.Configuration
+		}
+	}
+	if now.Index == old.now.Index && now.Committed == old.now.Committed && now.Equal(old.now.Configuration) &&
+		next.committed.Equal(old.committed) {
+		return
 	}
 	n.members.publish(next)
 	if now.Index != old.now.Index && old.now.Index > 0 {

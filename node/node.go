@@ -52,6 +52,7 @@ type Node struct {
 	taker       *taker
 	receiver    *receiver
 	streamer    *streamer
+	forwards    *forwards
 	fsmCalls    *fsmCalls
 	identity    *identity
 	contacts    *contacts
@@ -195,7 +196,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))
-	n.receiver, n.streamer = newReceiver(n), newStreamer(n)
+	n.receiver, n.streamer, n.forwards = newReceiver(n), newStreamer(n), newForwards(n)
 	return n
 }
 
@@ -446,6 +447,7 @@ func (n *Node) shutdown() {
 	n.requests.end(n.ended())
 	n.requests.callbacks.end()
 	n.applied.end(n.ended())
+	n.forwards.end()
 	n.senders.close()
 	if err := guarded(n.transport.Close); err != nil {
 		n.closeFailed(&TransportError{Op: "close", Err: err})

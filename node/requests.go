@@ -59,8 +59,9 @@ type requests struct {
 	counts    [changeCall + 1]int
 	bytes     int // of the proposals in the table and in the queue
 	proposals queue[raft.Proposal]
-	holds     bool              // proposals wait in the queue for the end of a planned transfer
-	asked     queue[raft.Event] // all other requests, and proposals of the FSM while holds
+	forwarded queue[raft.Proposal] // of other members: they do not wait for the end of a planned transfer
+	holds     bool                 // proposals wait in the queue for the end of a planned transfer
+	asked     queue[raft.Event]    // all other requests, and proposals of the FSM while holds
 	ended     error
 }
 
@@ -70,7 +71,7 @@ func newRequests(limits raft.Limits, calls *fsmCalls, loop signal, spawn func(fu
 	r := &requests{
 		calls: calls, pool: sync.Pool{New: func() any { return &call{outcome: make(chan outcome, 1)} }},
 		table: make(map[raft.RequestID]*call), accepted: make(map[raft.Index]*call),
-		proposals: queue[raft.Proposal]{signal: loop}, asked: queue[raft.Event]{signal: loop},
+		proposals: queue[raft.Proposal]{signal: loop}, forwarded: queue[raft.Proposal]{signal: loop}, asked: queue[raft.Event]{signal: loop},
 	}
 	r.limits.Store(&limits)
 	r.callbacks = newCallbacks(r.release, func() { spawn(r.callbacks.run) })
@@ -80,6 +81,11 @@ func newRequests(limits raft.Limits, calls *fsmCalls, loop signal, spawn func(fu
 // propose queues a proposal, or refuses it at once. It copies data once; the disk and the network use that copy. If done is
 // not nil, done receives the outcome of an accepted proposal.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
+	return r.proposeIn(0, kind, data, done)
+}
+
+// proposeIn is propose, for the leader of one term alone if term is not 0. Then the proposal is another member's.
+func (r *requests) proposeIn(term raft.Term, kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if most := r.limits.Load().CommandBytesMax; len(data) > most {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: most}
 	}
@@ -89,6 +95,7 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 		return nil, err
 	}
 	proposal := raft.NewProposal(req.requestID, kind, data) // outside the lock: it may be large
+	proposal.Term = term
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.requestID] == req {
@@ -98,7 +105,11 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 			r.asked.add(raft.Proposed{Proposals: []raft.Proposal{proposal}})
 			return req, nil
 		}
-		r.proposals.add(proposal)
+		if term == 0 {
+			r.proposals.add(proposal)
+		} else {
+			r.forwarded.add(proposal)
+		}
 	}
 	return req, nil
 }
@@ -168,7 +179,7 @@ func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 // queued counts the requests that the loop has not taken. It includes requests of callers that have stopped waiting.
 func (r *requests) queued(kind callKind) int {
 	if kind == proposeCall {
-		return r.proposals.len()
+		return r.proposals.len() + r.forwarded.len()
 	}
 	return r.asked.len()
 }
@@ -196,8 +207,9 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 		r.changed = false
 	}
 	if !r.holds {
-		batch = r.takeProposals(batch)
+		batch = r.takeProposals(&r.proposals, batch)
 	}
+	batch = r.takeProposals(&r.forwarded, batch)
 	for _, e := range r.asked.waiting() {
 		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
 			batch = append(batch, e)
@@ -208,8 +220,8 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 }
 
 // takeProposals does the part of take that concerns proposals. mu is held.
-func (r *requests) takeProposals(batch []raft.Event) []raft.Event {
-	waiting, n, bytes := r.proposals.waiting(), 0, 0
+func (r *requests) takeProposals(from *queue[raft.Proposal], batch []raft.Event) []raft.Event {
+	waiting, n, bytes := from.waiting(), 0, 0
 	taken := make([]raft.Proposal, 0, min(len(waiting), batchEventsMax))
 	for n < len(waiting) && len(taken) < batchEventsMax && bytes < batchBytesMax {
 		p := waiting[n]
@@ -222,7 +234,7 @@ func (r *requests) takeProposals(batch []raft.Event) []raft.Event {
 			r.bytes -= len(p.Data) + raft.RecordOverheadBytes // see abandon
 		}
 	}
-	r.proposals.drop(n)
+	from.drop(n)
 	if len(taken) > 0 {
 		batch = append(batch, raft.Proposed{Proposals: taken})
 	}
@@ -397,6 +409,7 @@ func (r *requests) end(err error) {
 		}
 	}
 	r.proposals.drop(r.proposals.len())
+	r.forwarded.drop(r.forwarded.len())
 	r.asked.drop(r.asked.len())
 }
 
@@ -405,6 +418,13 @@ func (r *requests) resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = nil
+}
+
+// transferring reports whether a planned transfer makes proposals wait.
+func (r *requests) transferring() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holds
 }
 
 // depth returns the number of pending proposals, the number of pending reads, and the bytes of the proposals.

@@ -300,3 +300,24 @@ func TestRequests_AProposalAllocatesItsRecord(t *testing.T) {
 	// proposal.
 	expect.Less(t, allocations, 2.*proposals, "and a few for the batch, but none for each")
 }
+
+// A proposal of another member carries its term to the core. It does not wait for the end of a planned transfer.
+func TestRequests_AForwardedProposal(t *testing.T) {
+	r := newTable(nil)
+	r.hold(true)
+	_, err := r.propose(raft.EntryCommand, []byte("own"), nil)
+	require.NoError(t, err)
+	_, err = r.proposeIn(7, raft.EntryCommand, []byte("another's"), nil)
+	require.NoError(t, err)
+	expect.True(t, r.transferring())
+	batch := r.take(nil)
+	require.Len(t, batch, 1)
+	proposals := batch[0].(raft.Proposed).Proposals
+	require.Len(t, proposals, 1)
+	expect.Equal(t, raft.Term(7), proposals[0].Term)
+	expect.Equal(t, "another's", string(proposals[0].Data))
+	r.hold(false)
+	batch = r.take(nil)
+	require.Len(t, batch, 1)
+	expect.Zero(t, batch[0].(raft.Proposed).Proposals[0].Term)
+}

@@ -44,6 +44,9 @@ func (e *NotConnectedError) Error() string {
 
 func (e *NotConnectedError) Unwrap() error { return e.Err }
 
+// Is reports that the error matches raft.ErrNotSent.
+func (e *NotConnectedError) Is(target error) bool { return target == raft.ErrNotSent }
+
 // RejectedError reports that one side of a handshake rejected the other. Rejection says how to repair the cause.
 type RejectedError struct {
 	// By is the side that rejected the other: this member or the dialed peer. If the contact of that peer was open, the

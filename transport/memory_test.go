@@ -143,3 +143,16 @@ func TestNetwork_TwoIncarnationsOfOneIDAreFoundByTheirAddresses(t *testing.T) {
 		require.ErrorContains(t, a.Peer(raft.Peer{ID: "b"}).Err, "nobody listens")
 	})
 }
+
+// What is not sent because the peer is not connected may be sent elsewhere.
+func TestSend_WithoutAConnectionNothingHasLeft(t *testing.T) {
+	p := newMemoryPair(t)
+	defer p.close(t)
+	tcp, err := transport.Listen("127.0.0.1:0", transport.Options{})
+	require.NoError(t, err)
+	defer tcp.Close()
+	require.NoError(t, tcp.Start(transporttest.NewRecorder("a")))
+	for _, wire := range []raft.Transport{p.a, tcp} {
+		assert.ErrorIs(t, wire.Send(raft.Peer{ID: "c", Incarnation: 1}, raft.LaneForward, nil), raft.ErrNotSent)
+	}
+}

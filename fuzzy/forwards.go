@@ -1,0 +1,237 @@
+package fuzzy
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/forward"
+	"github.com/coxswain/raft/internal/sim"
+)
+
+// Forwarded writes: a client writes through a member that does not lead. Package forward runs as it does in a node. The network
+// doubles, delays and reorders its messages like all others, and members restart in between. The invariants of writes judge
+// them: however often a write is sent, G11 allows one effect, and H4 none once its client was told that there is none.
+
+// forwarding is a process's part in forwarding.
+type forwarding struct {
+	sender    *forward.Sender
+	receiver  *forward.Receiver
+	sent      map[uint64]raft.RequestID // the clients' writes without an answer, by counter
+	committed raft.Configuration        // the newest that is known to be committed
+}
+
+// relayed is a request of another member that this member carries out.
+type relayed struct {
+	message raft.Message
+	forward raft.Forward
+}
+
+// forwardsMax and forwardBytesMax are the limits of one sender. They are low, so that they are reached.
+const (
+	forwardsMax     = 4
+	forwardBytesMax = 1 << 10
+)
+
+// shapeForwards makes clients write through any member, while leaders change and messages arrive twice and late.
+func shapeForwards(s *sim.Stream, p *Profile) {
+	millisecond := sim.In(time.Millisecond)
+	shapeElections(s, p)
+	p.Network.Duplicate, p.Network.Loss = s.LogUniform(10_000, 300_000), s.LogUniform(1000, 200_000)
+	p.Node.Connections, p.Node.Handshakes = s.Coin(), s.IntN(3) == 0
+	p.Faults = append(p.Faults, FaultRate{Crash, s.LogTime(150*millisecond, 1000*millisecond), s.LogTime(millisecond, 50*millisecond)})
+	for _, kind := range []FaultKind{Partition, Wipe} {
+		if s.Coin() {
+			p.Faults = append(p.Faults, FaultRate{kind, s.LogTime(sim.In(time.Second), p.Length), s.LogTime(sim.In(50*time.Millisecond), sim.In(time.Second))})
+		}
+	}
+	p.Load.Forwards, p.Load.Transfers = s.LogUniform(300_000, sim.Million), s.IntN(2)*50_000
+	p.Load.Clients, p.Load.Think, p.Load.Patience = 4+s.IntN(9), s.LogTime(5*millisecond, 50*millisecond), s.LogTime(500*millisecond, 4000*millisecond)
+	if s.Coin() {
+		shapeHistory(s, p)
+	}
+}
+
+// beginForwards gives a process that starts its sender and its receiver.
+func (n *node) beginForwards() {
+	if n.c.profile.Load.Forwards == 0 {
+		return
+	}
+	n.forwarding = forwarding{
+		sender:   forward.NewSender(n.peer(), n.disk.startCount),
+		receiver: forward.NewReceiver(n.peer(), n.disk.startCount, forward.Limits{Requests: forwardsMax, Bytes: forwardBytesMax}),
+		sent:     make(map[uint64]raft.RequestID),
+	}
+}
+
+// forward begins a write through a member that does not lead. It returns 0 if that member does not run.
+func (w *workload) forward(n *node, client int) raft.RequestID {
+	if n.core == nil {
+		return 0
+	}
+	key, serial := uint8(w.random.IntN(w.c.profile.Load.Keys)), uint64(len(w.writes))
+	w.writes = append(roomy(w.writes, 1), attempt{key: key})
+	r := request{kind: writeRequest, state: answeredUnknown, client: client, node: n, serial: serial, key: key, floor: w.c.check.committed()}
+	t := w.ask(r)
+	n.relay(t)
+	return t
+}
+
+// relay sends a client's write to the leader, if this member knows one that takes it. Otherwise it tries again later.
+func (n *node) relay(t raft.RequestID) {
+	w := n.c.work
+	r := &w.requests[t]
+	s := &n.status
+	leader := raft.Peer{ID: s.Leader, Incarnation: s.LeaderIncarnation}
+	to := n.c.at(leader)
+	switch {
+	case s.Role == raft.Leader || n.closing:
+		n.endRelay(t, forward.Failed) // a node would propose it here
+		return
+	case s.Leader == "" || to == nil:
+		n.relayLater(t)
+		return
+	case min(n.protocol(), to.protocol()) < raft.ProtocolForwarding:
+		n.endRelay(t, forward.Failed)
+		return
+	}
+	data := make([]byte, commandBytesMin)
+	binary.LittleEndian.PutUint64(data, r.serial)
+	data[8] = r.key
+	target := forward.Target{Peer: leader, StartCount: to.disk.startCount, Term: s.Term}
+	m, ok := n.forwarding.sender.Send(n.now().Mono, target, raft.ForwardPropose, data, 0)
+	if !ok {
+		return
+	}
+	n.forwarding.sent[m.Body.(raft.Forward).Counter] = t
+	m.Cluster = s.Cluster
+	n.c.stats.Forwards++
+	n.transmit(m, 64+len(data))
+}
+
+// relayAgain sends a client's write again, unless its client has given up.
+func (n *node) relayAgain(t raft.RequestID) {
+	if w := n.c.work; w.clients[w.requests[t].client].open != t {
+		n.endRelay(t, forward.Failed)
+		return
+	}
+	n.relay(t)
+}
+
+// relayLater sends a client's write again after a pause.
+func (n *node) relayLater(t raft.RequestID) {
+	n.later(1+n.c.work.forwards.Exponential(n.c.profile.ElectionTimeout/3), event{kind: evRelay, a: int64(t)})
+}
+
+// endRelay ends a client's write through this member.
+func (n *node) endRelay(t raft.RequestID, next forward.Next) {
+	w := n.c.work
+	r := &w.requests[t]
+	switch next {
+	case forward.Done:
+		r.state, r.applied = answeredWell, true
+		n.c.stats.Forwarded++
+		n.c.holds(w.writes[r.serial].acked, "G10", "%s tells its client that write %d is applied; no leader has applied it", n, r.serial)
+		w.record(r, r.serial)
+	case forward.Failed:
+		r.state = answeredNo
+		n.c.check.recordNeverApplied(r, raft.Answer{Kind: raft.AnswerNotApplied})
+	}
+	w.done(t, "") // not the leader: its client goes on writing through other members
+}
+
+func isForward(b raft.Body) bool {
+	switch b.(type) {
+	case raft.Forward, raft.ForwardReply:
+		return true
+	}
+	return false
+}
+
+// forwarded handles a message of package forward. A process that is frozen loses it.
+func (n *node) forwarded(m raft.Message) {
+	switch body := m.Body.(type) {
+	case raft.Forward:
+		if !n.frozen {
+			n.takesForward(m, body)
+		}
+	case raft.ForwardReply:
+		if !n.frozen {
+			n.takesReply(m.From, body)
+		}
+	}
+}
+
+func (n *node) takesForward(m raft.Message, f raft.Forward) {
+	s, p := &n.status, &n.forwarding
+	now := forward.State{Transferring: n.core.HoldsProposals(), Committed: p.committed, InForce: s.Config}
+	if s.Role == raft.Leader {
+		now.Term = s.Term
+	}
+	switch v := p.receiver.Receive(m, f, now); v {
+	case forward.Silent:
+	case forward.CarryOut:
+		w := n.c.work
+		serial, key := binary.LittleEndian.Uint64(f.Data), f.Data[8]
+		t := w.ask(request{
+			kind: writeRequest, client: -1, node: n, serial: serial, key: key, size: len(f.Data), floor: n.c.check.committed(), relayed: &relayed{m, f},
+		})
+		n.c.holds(p.receiver.Open(m.From) <= forwardsMax, "H6", "%s carries out %d writes of %s at the same time", n, p.receiver.Open(m.From), m.From.ID)
+		n.post(raft.Proposed{Proposals: []raft.Proposal{{RequestID: t, Term: m.Term, Kind: raft.EntryCommand, Data: f.Data}}})
+	default:
+		n.replies(m, f, raft.ForwardReply{Outcome: v.Outcome()})
+	}
+}
+
+// finishes answers a request of another member that this member has carried out, or not.
+func (n *node) finishes(r *request, outcome raft.ForwardOutcome, id raft.EntryID) {
+	n.forwarding.receiver.Finish(r.relayed.message, r.relayed.forward)
+	n.replies(r.relayed.message, r.relayed.forward, raft.ForwardReply{Outcome: outcome, Index: id.Index, EntryTerm: id.Term})
+}
+
+func (n *node) replies(m raft.Message, f raft.Forward, reply raft.ForwardReply) {
+	s := &n.status
+	reply.Leader = raft.Peer{ID: s.Leader, Incarnation: s.LeaderIncarnation}
+	answer := n.forwarding.receiver.Answer(m, f, s.Term, reply)
+	if n.c.at(answer.To) != nil { // otherwise a stranger asked
+		n.transmit(answer, 64)
+	}
+}
+
+// outcomeOf says what an answer of the core means for the member that has forwarded the write.
+func outcomeOf(a raft.Answer) raft.ForwardOutcome {
+	switch {
+	case a.Kind == raft.AnswerUnknown:
+		return raft.ForwardUnknown
+	case a.Kind == raft.AnswerNotApplied, a.Refusal == raft.RefusedNotLeader, a.Refusal == raft.RefusedTransferring, a.Refusal == raft.RefusedClosing:
+		return raft.ForwardNotApplied
+	}
+	return raft.ForwardRefused
+}
+
+func (n *node) takesReply(from raft.Peer, r raft.ForwardReply) {
+	p := &n.forwarding
+	next := p.sender.Answered(from, r)
+	t := p.sent[r.Counter]
+	switch next {
+	case forward.Ignore:
+		return
+	case forward.Again:
+		n.relayLater(t)
+	default:
+		n.endRelay(t, next)
+	}
+	delete(p.sent, r.Counter)
+}
+
+// losesForwards ends the writes that were sent to a peer whose connection or start has ended.
+func (n *node) losesForwards(peer raft.Peer) {
+	p := &n.forwarding
+	if p.sender == nil {
+		return
+	}
+	for _, counter := range p.sender.Lost(peer) {
+		n.endRelay(p.sent[counter], forward.Unknown)
+		delete(p.sent, counter)
+	}
+}

@@ -1,0 +1,57 @@
+package zoo
+
+// forwards: mutants of the rule by which a request reaches the leader through another member and takes effect once, and of the
+// node that follows it.
+var forwards = []Mutant{
+	ofForward("V10", "a counter that was seen is answered no more", "a copy of a request is carried out, too", "Receiver",
+		value("forward/receiver.go", `startCount == p.startCount && counter <= p.counter`, `false`)),
+	ofForward("V11", "a refusal uses the counter of its request up", "a copy that comes later is carried out", "Receiver_ACounter|NoRequest",
+		before("forward/receiver.go", `_, member := now.Committed.Peer(m.From)`, `
+			if now.Term == 0 || m.Term != now.Term {
+				return NotLeader
+			}`)),
+	ofForward("V12", "counters are kept across the terms of a receiver", "each term begins with none", "Receiver_ACounter|NoRequest",
+		before("forward/receiver.go", `_, member := now.Committed.Peer(m.From)`, `
+			if p := r.peers[m.From]; p != nil && m.Term > 5 {
+				*p = from{}
+			}`)),
+	ofForward("V13", "a request is for one start of the receiver", "a later start carries it out", "Receiver_Decides|NoRequest",
+		value("forward/receiver.go", `f.ToStart != r.startCount`, `false`)),
+	ofForward("V14", "a request is for one incarnation of the receiver", "the store that replaces it carries it out", "Receiver_Decides",
+		value("forward/receiver.go", `m.To != r.self`, `m.To.ID != r.self.ID`)),
+	ofForward("V15", "a request is for the leader of one term", "any leader carries it out", "Receiver_Decides",
+		value("forward/receiver.go", `m.Term != now.Term`, `false`)),
+	ofForward("V16", "requests are taken from members of the committed configuration", "from everybody", "Receiver_Decides",
+		before("forward/receiver.go", "switch {\n\tcase now.NoForward:", `member = true`)),
+	ofForward("V17", "an earlier start of a sender is answered no more", "it is, and the counters of the later one are forgotten", "Receiver_Starts",
+		value("forward/receiver.go", `startCount < p.startCount`, `false`)),
+	ofForward("V18", "a leader that transfers its leadership answers at once", "it carries the request out", "Receiver_Decides",
+		value("forward/receiver.go", `now.Transferring`, `false`)),
+	ofForward("V19", "only the answer that nothing was carried out lets a request be sent again", "an unknown outcome does, too", "Sender_What",
+		instead("forward/forward.go", `return Unknown`, `return Again`)),
+	ofForward("V20", "a request whose connection has ended is decided", "a late answer lets it be sent again", "Sender_After",
+		instead("forward/sender.go", `return one.to == to`, `return false`)),
+	ofForward("V21", "a counter is used for one message", "the next request gets it again", "Sender_Names",
+		instead("forward/sender.go", `s.counter++`, `_ = s`)),
+	ofForward("V22", "nothing leaves after the deadline", "it does", "Sender_Nothing",
+		value("forward/sender.go", `deadline != 0 && deadline <= now`, `false`)),
+	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
+		value("forward/receiver.go", `p.open >= r.limits.Requests || p.bytes >= r.limits.Bytes`, `false`)),
+	outsideOf("V24", "a forwarded proposal is appended in the term of its message alone", "in any term", "Requests_AForwarded",
+		instead("node/requests.go", `proposal.Term = term`, `_ = term`)),
+	outsideOf("V25", "a forwarded proposal does not wait for the end of a transfer", "it waits like those of this member", "Requests_AForwarded",
+		instead("node/requests.go", `r.forwarded.add(proposal)`, `r.proposals.add(proposal)`)),
+	outsideOf("V26", "a request that has left is of unknown outcome once its connection has ended", "its caller waits on", "BadForward_ALost|Forward_TheRequests",
+		instead("node/handler.go", "e.node.streamer.disconnected(p)\n\te.node.forwards.lost(p)", `e.node.streamer.disconnected(p)`)),
+	outsideOf("V27", "a request that has left is not sent elsewhere when its caller stops waiting", "the error says that it was not applied", "BadForward_ALost",
+		value("node/forwards.go", `c.counter == 0`, `true`)),
+	outsideOf("V29", "a request that may have left is not sent elsewhere", "a broken connection lets it be sent again", "Forward_AFailedSend",
+		value("node/forwardlane.go", `errors.Is(err, raft.ErrNotSent)`, `true`)),
+	outsideOf("V28", "Close answers what other members have forwarded", "it ends at once", "Forward_CloseWaits",
+		instead("node/close.go", `n.forwards.settle()`, `_ = n`)),
+}
+
+// ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
+func ofForward(id, rule, bug, run string, edits ...Edit) Mutant {
+	return mutant(id, rule, bug, "G11, H4", edits...).arranged().profiles("forwards").test("forward", run)
+}

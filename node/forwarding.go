@@ -1,0 +1,110 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coxswain/raft"
+)
+
+// This file holds the requests that a member may forward: how its callers' calls become requests, and how the leader carries
+// them out. Without Config.Forward, a call is carried out on this member or nowhere.
+
+// forwardsCalls reports whether this member sends requests to the leader.
+func (n *Node) forwardsCalls() bool { return n.cfg.Forward && n.forwards.bytesMax > 0 }
+
+// forwardable reports whether a call that this member refused with err goes on to the leader.
+func (n *Node) forwardable(err error) bool {
+	var elsewhere *NotLeaderError
+	return n.forwardsCalls() && errors.As(err, &elsewhere)
+}
+
+// proposeAnywhere proposes a command here, and otherwise on the leader. A leader pays nothing for it.
+func (n *Node) proposeAnywhere(ctx context.Context, cmd []byte) (Result, error) {
+	if !n.forwardsCalls() || n.leads() {
+		result, err := n.propose(ctx, 0, cmd)
+		if !n.forwardable(err) {
+			return result, n.withReason(err)
+		}
+	}
+	r, err := n.forwards.carry(ctx, raft.ForwardPropose, slices.Clone(cmd), func() (raft.ForwardReply, error) {
+		return proposed(n.propose(ctx, 0, cmd))
+	})
+	return Result{Index: r.Index, Term: r.EntryTerm, Data: r.Data}, err
+}
+
+func (n *Node) propose(ctx context.Context, term raft.Term, cmd []byte) (Result, error) {
+	return n.proposeEntry(ctx, term, raft.EntryCommand, cmd)
+}
+
+func proposed(r Result, err error) (raft.ForwardReply, error) {
+	return raft.ForwardReply{Index: r.Index, EntryTerm: r.Term, Data: r.Data}, err
+}
+
+// changeOnWire is a change of the members, as it is forwarded.
+type changeOnWire struct {
+	Change  raft.Change
+	IfIndex raft.Index
+}
+
+// changeAnywhere changes the members here, and otherwise on the leader.
+func (n *Node) changeAnywhere(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
+	m, err := n.changeHere(ctx, 0, c, ifIndex)
+	if !n.forwardable(err) {
+		return m, n.withReason(err)
+	}
+	data, err := json.Marshal(changeOnWire{c, ifIndex})
+	if err != nil {
+		return Members{}, err
+	}
+	r, err := n.forwards.carry(ctx, raft.ForwardChange, data, func() (raft.ForwardReply, error) {
+		return changed(n.changeHere(ctx, 0, c, ifIndex))
+	})
+	if err != nil {
+		return Members{}, err
+	}
+	config, err := raft.DecodeConfiguration(r.Data)
+	return Members{Configuration: config, Index: r.Index, Committed: true}, err
+}
+
+func changed(m Members, err error) (raft.ForwardReply, error) {
+	if err != nil {
+		return raft.ForwardReply{}, err
+	}
+	return raft.ForwardReply{Index: m.Index, Data: m.Encode()}, nil
+}
+
+// transferAnywhere transfers leadership from this member, and otherwise asks the leader to.
+func (n *Node) transferAnywhere(ctx context.Context, to raft.NodeID) error {
+	err := n.transferHere(ctx, 0, to)
+	if !n.forwardable(err) {
+		return n.withReason(err)
+	}
+	_, err = n.forwards.carry(ctx, raft.ForwardTransfer, []byte(to), func() (raft.ForwardReply, error) {
+		return raft.ForwardReply{}, n.transferHere(ctx, 0, to)
+	})
+	return err
+}
+
+// carryOut carries out the request of another member, in the term that it is meant for.
+func (n *Node) carryOut(ctx context.Context, term raft.Term, r raft.Forward) (raft.ForwardReply, error) {
+	switch r.Kind {
+	case raft.ForwardPropose:
+		return proposed(n.propose(ctx, term, r.Data))
+	case raft.ForwardTransfer:
+		return raft.ForwardReply{}, n.transferHere(ctx, term, raft.NodeID(r.Data))
+	}
+	var c changeOnWire
+	strict := json.NewDecoder(bytes.NewReader(r.Data)) // a part of a change that this release does not know must not be left out
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&c); err != nil {
+		return raft.ForwardReply{}, fmt.Errorf("raft: the members were not changed: the change cannot be read, upgrade the leader: %w", err)
+	}
+	m, err := n.changeHere(ctx, term, c.Change, c.IfIndex)
+	n.counters.changedMembers(err)
+	return changed(m, err)
+}

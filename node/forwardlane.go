@@ -1,0 +1,222 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/forward"
+)
+
+// forwardLane is a goroutine that sends requests and answers to one peer, on the lane for them. It numbers a request just
+// before it leaves, so that a request in its queue has not left and may be sent elsewhere.
+type forwardLane struct {
+	to    raft.Peer
+	stop  chan struct{}
+	queue queue[forwardItem] // under the lock of forwards
+}
+
+// forwardItem is a request of this member, or an answer to one of the peer.
+type forwardItem struct {
+	request *forwarded
+	answer  raft.Message // if request is nil
+}
+
+// lane returns the lane to a peer. It returns nil if no more lanes may begin. Strangers leave room for members. f.mu is held.
+func (f *forwards) lane(to raft.Peer) *forwardLane {
+	if f.ended || f.bytesMax == 0 {
+		return nil
+	}
+	members, _ := f.node.members.load()
+	most := sendersMax
+	if _, named := members.now.Peer(to); !named {
+		most -= raft.MembersMax
+	}
+	l := f.lanes[to]
+	if l == nil && len(f.lanes) < most {
+		l = &forwardLane{to: to, stop: make(chan struct{}), queue: queue[forwardItem]{signal: newSignal()}}
+		f.lanes[to] = l
+		f.node.wg.Go(func() { f.run(l) })
+	}
+	return l
+}
+
+func (f *forwards) run(l *forwardLane) {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-l.queue.signal:
+			runtime.Gosched() // see Node.loop
+			f.deliver(l)
+		}
+	}
+}
+
+// deliver sends what waits for the lane. If the transport takes nothing of a batch, its requests have not left.
+func (f *forwards) deliver(l *forwardLane) {
+	batch, items := f.take(l)
+	if len(batch) == 0 {
+		return
+	}
+	n := f.node
+	err := guarded(func() error { return n.transport.Send(l.to, raft.LaneForward, batch) })
+	if err == nil {
+		n.counters.messagesSent.Add(uint64(len(batch)))
+	} else {
+		n.counters.droppedSend.Add(uint64(len(batch)))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, item := range items {
+		c := item.request
+		if c == nil {
+			f.carrying--
+		}
+		if err == nil || c == nil || f.left[c.counter] != c {
+			continue
+		}
+		f.sender.Forget(c.counter)
+		next := forward.Unknown
+		if errors.Is(err, raft.ErrNotSent) {
+			next = forward.Again
+		}
+		f.finish(c.counter, forwardAnswer{next: next})
+	}
+}
+
+// take removes the first items from the queue of a lane, and returns their messages. It drops requests that are too late:
+// their callers stop waiting by themselves.
+func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardItem) {
+	cluster, now := f.node.identity.belongsTo(), f.node.now().Mono
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting := l.queue.waiting()
+	waiting = waiting[:min(len(waiting), sendBatchMax)]
+	for _, item := range waiting {
+		m, c := item.answer, item.request
+		if c != nil {
+			if c.gone {
+				continue
+			}
+			var inTime bool
+			if m, inTime = f.sender.Send(now, c.to, c.kind, c.data, c.deadline); !inTime {
+				continue
+			}
+			c.counter = m.Body.(raft.Forward).Counter
+			f.left[c.counter] = c
+			m.Cluster = cluster
+		}
+		batch, items = append(batch, m), append(items, item)
+	}
+	l.queue.drop(len(waiting))
+	return batch, items
+}
+
+// received decides about a request of another member, and has it carried out on a goroutine of its own.
+func (f *forwards) received(m raft.Message, r raft.Forward) {
+	n := f.node
+	now, _ := n.watched.load()
+	members, _ := n.members.load()
+	state := forward.State{
+		Transferring: n.requests.transferring(), Committed: members.committed, InForce: members.now.Configuration, NoForward: !n.cfg.Forward, NoRemoteChanges: n.cfg.NoRemoteChanges,
+	}
+	if now.Role == raft.Leader {
+		state.Term = now.Term
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return
+	}
+	verdict := f.receiver.Receive(m, r, state)
+	if verdict == forward.Silent {
+		return
+	}
+	f.tookAt = n.now().Mono
+	f.carrying++
+	if verdict == forward.CarryOut {
+		n.wg.Go(func() { f.carryOut(m, r) })
+		return
+	}
+	reply := raft.ForwardReply{Outcome: verdict.Outcome(), Error: encodeError(f.refusal(verdict, m.From))}
+	f.answer(m, r, now, reply)
+}
+
+// refusal returns the error of a verdict. It is nil if the outcome alone says what to do.
+func (f *forwards) refusal(v forward.Verdict, from raft.Peer) error {
+	cfg := &f.node.cfg
+	switch v {
+	case forward.Stranger:
+		return &NotMemberError{Leader: cfg.ID, ID: from.ID, Incarnation: from.Incarnation}
+	case forward.NoChanges:
+		return &RemoteChangesError{Leader: cfg.ID}
+	case forward.Overloaded:
+		if f.receiver.Open(from) >= cfg.ForwardsMax {
+			return &ForwardLimitError{Member: from.ID, Setting: "ForwardsMax", Limit: cfg.ForwardsMax}
+		}
+		return &ForwardLimitError{Member: from.ID, Setting: "ForwardBytesMax", Limit: cfg.ForwardBytesMax}
+	case forward.Malformed:
+		return errors.New("its release does not know what is asked for: upgrade it")
+	}
+	return nil
+}
+
+// answer queues an answer. f.mu is held, and f.carrying counts the answer until it has left.
+func (f *forwards) answer(m raft.Message, r raft.Forward, now raft.Leadership, reply raft.ForwardReply) {
+	reply.Leader = raft.Peer{ID: now.Leader, Incarnation: now.LeaderIncarnation}
+	answer := f.receiver.Answer(m, r, now.Term, reply)
+	answer.Cluster = f.node.identity.belongsTo()
+	lane := f.lane(m.From)
+	if lane == nil || !lane.queue.offer(forwardItem{answer: answer}, 2*f.node.cfg.ForwardsMax) {
+		f.carrying--
+		f.node.counters.droppedQueueFull.Add(1)
+	}
+}
+
+// carryOut carries out a request of another member, and answers it.
+func (f *forwards) carryOut(m raft.Message, r raft.Forward) {
+	ctx, cancel := context.Background(), func() {}
+	if r.Left > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Left))
+	}
+	defer cancel()
+	n := f.node
+	reply, err := n.carryOut(ctx, m.Term, r)
+	if over, most := len(reply.Data), f.dataMaxTo(m.From); over > most {
+		reply.Data, err = nil, &AnswerTooLargeError{Bytes: over, Limit: most}
+	}
+	reply.Outcome, reply.Error = outcomeOf(err)
+	now, _ := n.watched.load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.receiver.Finish(m, r)
+	f.answer(m, r, now, reply)
+}
+
+// outcomeOf says what an error means for a member that has forwarded a request.
+func outcomeOf(err error) (raft.ForwardOutcome, []byte) {
+	var elsewhere *NotLeaderError
+	var tooLarge *AnswerTooLargeError
+	switch {
+	case err == nil:
+		return raft.ForwardApplied, nil
+	case errors.Is(err, ErrOutcomeUnknown):
+		return raft.ForwardUnknown, encodeError(err)
+	case errors.Is(err, raft.ErrChangeGivenUp) || errors.Is(err, ErrTransferTimedOut) || errors.As(err, &tooLarge):
+		return raft.ForwardApplied, encodeError(err) // something was carried out
+	case errors.As(err, &elsewhere), errors.Is(err, context.DeadlineExceeded), endsHere(err):
+		return raft.ForwardNotApplied, nil
+	}
+	return raft.ForwardRefused, encodeError(err)
+}
+
+// endsHere reports whether the error says that this member carries out nothing any more. Another one may.
+func endsHere(err error) bool {
+	var image *raft.StaleImageError
+	var contradicted *raft.ContradictedError
+	return errors.Is(err, raft.ErrClosed) || errors.Is(err, raft.ErrRemoved) || errors.Is(err, ErrWiped) ||
+		errors.As(err, &image) || errors.As(err, &contradicted)
+}

@@ -1,0 +1,366 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/forward"
+)
+
+// forwards sends the requests of this member's callers to the leader, and carries out those of other members while this
+// member leads. Package forward has the rules.
+type forwards struct {
+	node     *Node
+	bytesMax int // of Data in one message; 0: the transport has no lane for them
+
+	mu       sync.Mutex
+	sender   *forward.Sender
+	receiver *forward.Receiver
+	lanes    map[raft.Peer]*forwardLane
+	left     map[uint64]*forwarded // the requests without an answer that have left, by counter
+	calls    int                   // callers of this member that wait for a leader elsewhere
+	bytes    int                   // of their requests
+	carrying int                   // requests of other members that are being carried out, and answers that have not left
+	tookAt   raft.Time             // when the last request of another member came; 0: none has
+	ended    bool
+}
+
+// forwarded is one message's worth of a caller's request: if it is sent again, that is another one.
+type forwarded struct {
+	to       forward.Target
+	kind     raft.ForwardKind
+	data     []byte
+	deadline raft.Time // 0: none
+	counter  uint64    // 0: it has not left
+	gone     bool      // its caller has stopped waiting
+	answer   chan forwardAnswer
+}
+
+// forwardAnswer says what follows for a request that was sent.
+type forwardAnswer struct {
+	next  forward.Next
+	reply raft.ForwardReply
+	cause error // why it is not known, or why nothing has left; nil: the reply says more
+}
+
+func newForwards(n *Node) *forwards {
+	self, start := n.identity.self, n.identity.lineage.Last().Count
+	f := &forwards{
+		node: n, sender: forward.NewSender(self, start), lanes: make(map[raft.Peer]*forwardLane), left: make(map[uint64]*forwarded),
+		receiver: forward.NewReceiver(self, start, forward.Limits{Requests: n.cfg.ForwardsMax, Bytes: n.cfg.ForwardBytesMax}),
+	}
+	if c, ok := n.transport.(raft.ForwardCarrier); ok {
+		f.bytesMax = c.ForwardBytesMax()
+	}
+	return f
+}
+
+// forwardPatience is how long a request without a deadline waits for a leader to whom it can be sent, at least. It is
+// forwardTimeouts election timeouts if they are longer.
+const (
+	forwardPatience = 10 * time.Second
+	forwardTimeouts = 20
+)
+
+// carry has the leader carry out a request. If this member leads, here carries it out. Otherwise the leader does, over the
+// lane for forwarded requests. carry tries again only if nothing was carried out, until the caller's deadline.
+func (f *forwards) carry(ctx context.Context, kind raft.ForwardKind, data []byte, here func() (raft.ForwardReply, error)) (raft.ForwardReply, error) {
+	if err := f.enter(kind, len(data)); err != nil {
+		return raft.ForwardReply{}, err
+	}
+	defer f.leave(len(data))
+	n, began := f.node, time.Now()
+	_, bounded := ctx.Deadline()
+	patience := max(forwardPatience, forwardTimeouts*n.cfg.ElectionTimeout)
+	var last *notNow
+	for {
+		now, changed := n.watched.load()
+		err := n.usable(ctx)
+		var reply raft.ForwardReply
+		if err == nil {
+			reply, err = f.attempt(ctx, now, kind, data, here)
+		}
+		switch {
+		case err != nil && err == ctx.Err() && last != nil:
+			return reply, fmt.Errorf("%w; not applied: %w", err, n.withReason(last.NotLeaderError))
+		case !errors.As(err, &last):
+			return reply, err
+		}
+		if last.final || !bounded && time.Since(began) > patience {
+			return raft.ForwardReply{}, n.withReason(last.NotLeaderError)
+		}
+		_ = n.pause(ctx, changed) // usable returns its error
+	}
+}
+
+// notNow says that nothing was carried out. If it is not final, the request may be sent again.
+type notNow struct {
+	*NotLeaderError
+	final bool
+}
+
+// attempt carries out a request here, or sends it to the leader. It fails with a *notNow if nothing was carried out because
+// there is no leader, or not the one that this member knows.
+func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.ForwardKind, data []byte, here func() (raft.ForwardReply, error)) (raft.ForwardReply, error) {
+	n := f.node
+	if now.Leader == "" || now.Role == raft.Leader {
+		reply, err := here()
+		var elsewhere *NotLeaderError
+		if errors.As(err, &elsewhere) {
+			err = &notNow{NotLeaderError: elsewhere}
+		}
+		return reply, err
+	}
+	leader := n.identity.leader(now)
+	to, why := f.target(now)
+	if why != nil {
+		why.Leader = &leader
+		return raft.ForwardReply{}, why
+	}
+	if most := f.dataMaxTo(to.Peer); len(data) > most {
+		return raft.ForwardReply{}, &raft.TooLargeError{Bytes: len(data), Limit: most, Member: to.Peer.ID}
+	}
+	a := f.send(ctx, &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(ctx), answer: make(chan forwardAnswer, 1)})
+	switch a.next {
+	case forward.Done:
+		if len(a.reply.Error) > 0 {
+			return a.reply, decodeError(a.reply.Error, leader.ID)
+		}
+		return a.reply, nil
+	case forward.Again:
+		if a.cause != nil && (a.cause == ctx.Err() || errors.Is(a.cause, ErrWithinFSM)) {
+			return raft.ForwardReply{}, a.cause
+		}
+		return raft.ForwardReply{}, f.notApplied(a.reply, leader)
+	case forward.Failed:
+		return raft.ForwardReply{}, f.refused(a.reply, leader)
+	}
+	return raft.ForwardReply{}, unknownOutcome(kind, a, leader.ID)
+}
+
+// notApplied returns the error for an answer that says that nothing was carried out. It names the leader that the sender of
+// the answer knows.
+func (f *forwards) notApplied(r raft.ForwardReply, asked raft.Member) error {
+	why := &notNow{NotLeaderError: &NotLeaderError{Reason: fmt.Sprintf("%s does not lead any more, or is transferring its leadership", asked.ID)}}
+	if r.Leader != (raft.Peer{}) {
+		m := f.node.identity.leader(raft.Leadership{Leader: r.Leader.ID, LeaderIncarnation: r.Leader.Incarnation})
+		why.Leader = &m
+	}
+	return why
+}
+
+// refused returns the error of a refusal. A leader that takes no requests of others is to be asked itself.
+func (f *forwards) refused(r raft.ForwardReply, leader raft.Member) error {
+	if len(r.Error) == 0 {
+		return &notNow{&NotLeaderError{Leader: &leader, Reason: "it takes no requests from other members (Config.Forward)"}, true}
+	}
+	return decodeError(r.Error, leader.ID)
+}
+
+// unknownOutcome returns the error of a request that has left, and of which nothing more is known.
+func unknownOutcome(kind raft.ForwardKind, a forwardAnswer, leader raft.NodeID) error {
+	var err error = ErrOutcomeUnknown
+	if kind == raft.ForwardChange {
+		err = changeUnknownError{}
+	}
+	if len(a.reply.Error) > 0 {
+		if said := decodeError(a.reply.Error, leader); errors.Is(said, ErrOutcomeUnknown) {
+			err = said
+		}
+	}
+	if a.cause != nil {
+		return errors.Join(err, a.cause)
+	}
+	return err
+}
+
+// deadlineOf returns the deadline of ctx on the node's clock, or 0 if it has none.
+func (n *Node) deadlineOf(ctx context.Context) raft.Time {
+	at, bounded := ctx.Deadline()
+	if !bounded {
+		return 0
+	}
+	return max(1, raft.Time(at.Sub(n.base)+1))
+}
+
+// enter counts a caller whose request may be sent to the leader.
+func (f *forwards) enter(kind raft.ForwardKind, bytes int) error {
+	n := f.node
+	if kind == raft.ForwardPropose && bytes > n.limits().CommandBytesMax {
+		return &raft.TooLargeError{Bytes: bytes, Limit: n.limits().CommandBytesMax}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.calls >= n.cfg.ForwardsMax:
+		return &ForwardLimitError{Member: n.cfg.ID, Setting: "ForwardsMax", Limit: n.cfg.ForwardsMax}
+	case f.bytes >= n.cfg.ForwardBytesMax:
+		return &ForwardLimitError{Member: n.cfg.ID, Setting: "ForwardBytesMax", Limit: n.cfg.ForwardBytesMax}
+	}
+	f.calls++
+	f.bytes += bytes
+	return nil
+}
+
+func (f *forwards) leave(bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls--
+	f.bytes -= bytes
+}
+
+// target returns the leader that a request can be sent to. If none can, the error says why.
+func (f *forwards) target(now raft.Leadership) (forward.Target, *notNow) {
+	peer := raft.Peer{ID: now.Leader, Incarnation: now.LeaderIncarnation}
+	i := f.node.identity
+	said, known := i.announcedBy(peer)
+	i.mu.Lock()
+	start, connected := i.live[peer]
+	i.mu.Unlock()
+	switch {
+	case !connected || !known:
+		return forward.Target{}, &notNow{NotLeaderError: &NotLeaderError{Reason: "this member is not connected to it"}}
+	case said.settings.protocol < raft.ProtocolForwarding:
+		return forward.Target{}, &notNow{&NotLeaderError{Reason: "its release takes no requests from other members"}, true}
+	}
+	return forward.Target{Peer: peer, StartCount: start.Count, Term: now.Term}, nil
+}
+
+// dataMaxTo returns how many bytes of Data one message to a peer may carry. A peer takes no larger message than an append.
+func (f *forwards) dataMaxTo(p raft.Peer) int {
+	said, _ := f.node.identity.announcedBy(p)
+	if most := f.node.appendLimitTo(said.settings); most > 0 {
+		return min(f.bytesMax, max(0, most-raft.RecordOverheadBytes))
+	}
+	return f.bytesMax
+}
+
+// send sends a request once, and returns what follows for it.
+func (f *forwards) send(ctx context.Context, c *forwarded) forwardAnswer {
+	f.mu.Lock()
+	lane := f.lane(c.to.Peer)
+	if lane == nil {
+		f.mu.Unlock()
+		return forwardAnswer{next: forward.Again}
+	}
+	lane.queue.add(forwardItem{request: c})
+	f.mu.Unlock()
+	return await(ctx, f.node.fsmCalls, c.answer, func(cause error) forwardAnswer { return f.abandon(c, cause) })
+}
+
+// abandon ends a request because its caller stops waiting.
+func (f *forwards) abandon(c *forwarded, cause error) forwardAnswer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case a := <-c.answer: // it arrived at the same moment
+		return a
+	default:
+	}
+	if c.gone = true; c.counter == 0 {
+		return forwardAnswer{next: forward.Again, cause: cause}
+	}
+	f.sender.Forget(c.counter)
+	delete(f.left, c.counter)
+	return forwardAnswer{next: forward.Unknown, cause: cause}
+}
+
+// answered takes an answer of a member.
+func (f *forwards) answered(from raft.Peer, r raft.ForwardReply) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if next := f.sender.Answered(from, r); next != forward.Ignore {
+		f.finish(r.Counter, forwardAnswer{next: next, reply: r})
+	}
+}
+
+// finish passes on the answer to a request that has left. f.mu is held.
+func (f *forwards) finish(counter uint64, a forwardAnswer) {
+	c := f.left[counter]
+	delete(f.left, counter)
+	c.answer <- a
+}
+
+// lost ends the requests to a peer that have left: the connection to it, or its start, has ended.
+func (f *forwards) lost(p raft.Peer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, counter := range f.sender.Lost(p) {
+		f.finish(counter, forwardAnswer{next: forward.Unknown})
+	}
+}
+
+// end ends all requests, because the node ends.
+func (f *forwards) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	for p, lane := range f.lanes {
+		f.endLane(p, lane)
+		for _, counter := range f.sender.Lost(p) {
+			f.finish(counter, forwardAnswer{next: forward.Unknown})
+		}
+	}
+	for _, c := range f.left { // of lanes that have ended before
+		c.answer <- forwardAnswer{next: forward.Unknown}
+	}
+	clear(f.left)
+}
+
+// settle waits until nobody waits for an answer, neither here nor elsewhere, but at most an election timeout. Close calls it
+// once this member does not lead. The other members learn within a heartbeat who leads.
+func (f *forwards) settle() {
+	quiet := f.node.cfg.ElectionTimeout / 3
+	ticker := time.NewTicker(max(time.Millisecond, quiet/8))
+	defer ticker.Stop()
+	for end := time.Now().Add(f.node.cfg.ElectionTimeout); time.Now().Before(end) && !f.settled(raft.Time(quiet)); {
+		select {
+		case <-ticker.C:
+		case <-f.node.stop:
+			return
+		}
+	}
+}
+
+func (f *forwards) settled(quiet raft.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	recently := f.tookAt != 0 && f.node.now().Mono-f.tookAt < quiet
+	return !recently && f.carrying == 0 && len(f.left) == 0
+}
+
+// retain ends the lanes to all other peers.
+func (f *forwards) retain(keep func(raft.Peer) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, lane := range f.lanes {
+		if !keep(p) {
+			f.endLane(p, lane)
+		}
+	}
+}
+
+// endLane ends a lane. What waits for it has not left. f.mu is held.
+func (f *forwards) endLane(p raft.Peer, lane *forwardLane) {
+	close(lane.stop)
+	delete(f.lanes, p)
+	for _, item := range slices.Clone(lane.queue.waiting()) {
+		f.unsent(item, forwardAnswer{next: forward.Again})
+	}
+	lane.queue.drop(lane.queue.len())
+}
+
+// unsent ends an item that has not left. f.mu is held.
+func (f *forwards) unsent(item forwardItem, a forwardAnswer) {
+	switch c := item.request; {
+	case c == nil:
+		f.carrying--
+	case !c.gone:
+		c.answer <- a
+	}
+}
