@@ -411,10 +411,11 @@ func whole(a *raft.AppendRequest) bool {
 }
 
 // checkBootstraps checks entry 1. An uninitialized member accepts entry 1 only if the member was started with the same list.
-// A bootstrapper writes it only after all members have answered the present probe that they are uninitialized.
+// A bootstrapper writes it only after all members have answered the present probe that they are uninitialized. A member that
+// gets its first term together with its first entries takes them from a leader, in no bootstrap.
 func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
-	if l == nil || before.Term > 0 || len(l.Entries) == 0 {
+	if l == nil || n.status.Term > 0 || len(l.Entries) == 0 {
 		return
 	}
 	k.c.holds(!before.Uninitialized || n.given.SameList(n.status.Config), "G16",

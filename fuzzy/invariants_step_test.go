@@ -319,6 +319,19 @@ func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
+// An uninitialized member needs no list to take its first term and entry 1 from a leader, in one step.
+func TestInvariants_AMemberThatIsAddedTakesPartInNoBootstrap(t *testing.T) {
+	c, _, n := running(t)
+	before, out := raft.CoreStatus{Uninitialized: true}, raft.Output{}
+	n.given = raft.Configuration{}
+	out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry, *n.log[1].entry}}
+	c.check.checkBootstraps(n, &before, &out)
+	require.Nil(t, c.failure)
+	n.status.Term = 0
+	c.check.checkBootstraps(n, &before, &out)
+	expectBreach(t, c, "G16")
+}
+
 // A wait may grow and end within one step. Then it has the same length after the step as before, but it is newly drawn.
 func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	c, other, n := running(t)
