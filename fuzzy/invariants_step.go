@@ -167,10 +167,10 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	leads, begins := s.Role == raft.Leader || before.Role == raft.Leader, false
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
-		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
+		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.cause, begins = w.now, true
-		case raft.TracePreVoteGranted:
-			w.cause = w.now // it may lengthen the running wait, but does not begin another one
+		case raft.TracePreVoteGranted, raft.TraceSteppedDown:
+			w.cause = w.now // the running wait may become longer or shorter, but no other one begins
 		case raft.TraceLeader:
 			leads = true
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
@@ -198,7 +198,8 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
 	limit := n.waitMost(before, w.waits)
-	if w.beat != w.now && !begins {
+	// Late messages of a leader that has stepped down begin no wait, although they may name other successors.
+	if beats := w.beat == w.now && s.Leader != ""; !beats && !begins {
 		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
 	}
 	w.limit = limit

@@ -347,6 +347,30 @@ func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	expectBreach(t, c, "N15")
 }
 
+// A follower waits for its rank among the successors that its leader had named when it stepped down. A heartbeat that arrives
+// later may name others, which does not end that wait.
+func TestInvariants_ALateHeartbeatOfAFormerLeaderBeginsNoWait(t *testing.T) {
+	c, other, n := running(t)
+	w := &n.seen
+	w.now = n.now().Mono
+	before, out := n.status, raft.Output{WakeAt: w.now + 4*n.timeout()}
+	beat := given(message(other, n, before.Term, raft.Heartbeat{}))
+	n.status.Successors, n.status.Span = []raft.Peer{{ID: "x"}, {ID: "y"}, {ID: "z"}, n.peer()}, n.timeout()
+	c.check.checkConversation(n, &before, beat, &out)
+	n.status.Leader, n.status.LeaderIncarnation = "", 0
+	out.Trace = []raft.TraceEvent{{Kind: raft.TraceSteppedDown, Peer: other.id}}
+	c.check.checkConversation(n, &before, given(message(other, n, before.Term, raft.SteppedDown{})), &out)
+	before, out.Trace = n.status, nil
+	n.status.Successors = nil
+	c.check.checkConversation(n, &before, beat, &out)
+	w.now += 4 * n.timeout()
+	c.check.checkConversation(n, &before, nil, &out)
+	require.Nil(t, c.failure)
+	w.now++
+	c.check.checkConversation(n, &before, nil, &out)
+	expectBreach(t, c, "N15")
+}
+
 // If a long wait ends in a step, later events of the same step count for the next wait.
 func TestInvariants_AWaitGrowsByWhatFollowsItsEnd(t *testing.T) {
 	for _, row := range []struct {
