@@ -40,7 +40,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	if n.seen.gone {
 		heard = 0
 	}
-	leads, fittest := n.seen.leads, k.fittest(n, before)
+	leads, fittest := n.seen.leads, k.fittest(n, before, events)
 	n.seen.recordEvents(n, before, events)
 	k.checkTermRise(n, before, events, out, heard)
 	k.checkStamps(n, events, out)
