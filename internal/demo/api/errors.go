@@ -72,7 +72,7 @@ func CodeOf(err error) admin.Code {
 // Uncertain reports whether a write that failed with the error may have been carried out.
 func Uncertain(err error) bool {
 	switch CodeOf(err) {
-	case admin.OutcomeUnknown, admin.Internal, BadResponse:
+	case admin.OutcomeUnknown, admin.AnswerTooLarge, admin.Internal, BadResponse:
 		return true
 	}
 	return false
