@@ -1,6 +1,7 @@
 package rafttest
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -79,11 +80,12 @@ func (n *Fake[F]) ReadIndex(context.Context) (raft.Index, error) {
 	return n.index, n.err
 }
 
-// TransferLeadership makes Status name the other member as the leader.
+// TransferLeadership makes Status name the other member as the leader. Without a name, that member has a new
+// name.
 func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.status.Leader = to
+	n.status.Leader = cmp.Or(to, n.status.Leader+"'")
 	return n.err
 }
 
