@@ -23,6 +23,8 @@ import (
 // Limits of the server.
 const (
 	RequestTimeout    = 5 * time.Second // limit for carrying out one request
+	leaderPatience    = time.Second     // within it, for a leader that takes the request
+	leaderPause       = 20 * time.Millisecond
 	drainPoll         = 5 * time.Millisecond
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 30 * time.Second
@@ -66,7 +68,6 @@ type Server struct {
 	running  chan struct{}      // a semaphore of RequestsMax
 	bodies   transfers
 	replies  transfers
-	forward  forwarder
 	draining atomic.Bool  // connections are closed after their next answers
 	open     atomic.Int64 // connections
 }
@@ -75,7 +76,7 @@ type Server struct {
 // for names of loopback. It also answers requests for the names in the given URLs and in the URLs of the configuration.
 func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
 	s := &Server{
-		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax), forward: newForwarder(),
+		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
@@ -89,9 +90,10 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
 		admin.StatusPath: methods(methodTable{http.MethodGet: s.status}),
 	}
-	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.MembersPath, admin.TransferPath, admin.SnapshotPath, admin.MetricsPath} {
+	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.SnapshotPath, admin.MetricsPath} {
 		s.routes[path] = s.administer
 	}
+	s.routes[admin.MembersPath], s.routes[admin.TransferPath] = s.change, s.change
 	return s
 }
 
@@ -146,6 +148,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.carryOut(r, body)
 	x.done() // a client may read the answer slowly
 	s.deliver(w, r, a)
+}
+
+// awaitLeader waits until a leader is known, for leaderPatience at most: then the caller can still ask another member. The error
+// says why there is none.
+func (s *Server) awaitLeader(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	for now := range s.node.Watch(waiting) {
+		if now.Leader != "" {
+			return nil
+		}
+	}
+	_, err := s.node.ReadIndex(ctx)
+	return err
 }
 
 // prompt lists paths. Requests for these paths never wait, and must work under load. POST /members is an exception.
