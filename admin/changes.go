@@ -221,8 +221,8 @@ func idsOf(m node.Members) (ids []raft.NodeID) {
 }
 
 // checkIncarnations refuses a change that names an unknown incarnation of a known id. It also refuses to give a vote to an id
-// that belongs to both a voter and a learner. While a change is under way, the library judges the request instead, because the request may ask again for the
-// same change.
+// that belongs to both a voter and a learner. While a change is under way, the library judges the request instead, because the
+// request may ask again for the same change.
 func (h *handler) checkIncarnations(c raft.Change) error {
 	members := h.member.Members()
 	known := members.Configuration

@@ -9,8 +9,7 @@ import (
 // Code is the stable name of an error.
 type Code string
 
-// The error codes. The request changed nothing, unless the code is OutcomeUnknown, AnswerTooLarge, GivenUp or
-// Internal.
+// The error codes. The request changed nothing, unless the code is OutcomeUnknown, AnswerTooLarge, GivenUp or Internal.
 const (
 	BadRequest       Code = "bad_request"
 	ValueTooLarge    Code = "value_too_large" // the body or the command is over its limit

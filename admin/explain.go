@@ -23,8 +23,10 @@ func Explain(m Member, err error) *Error {
 			e.Message, e.Remedy = lost, "see docs/membership.md"
 		}
 	}
-	if leader := m.Status().LeaderMember; e.Leader != "" && leader != nil && e.Leader == string(leader.ID) {
-		e.LeaderURL = cmp.Or(e.LeaderURL, leader.Meta)
+	if e.Leader != "" && e.LeaderURL == "" {
+		if leader := m.Status().LeaderMember; leader != nil && e.Leader == string(leader.ID) {
+			e.LeaderURL = leader.Meta
+		}
 	}
 	return &e
 }

@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
@@ -22,9 +23,9 @@ import (
 
 // Limits of the server.
 const (
-	RequestTimeout    = 5 * time.Second // limit for carrying out one request
-	leaderPatience    = time.Second     // within it, for a leader that takes the request
-	leaderPause       = 20 * time.Millisecond
+	RequestTimeout    = 5 * time.Second       // limit for carrying out one request
+	leaderPatience    = time.Second           // within it, for a leader that takes the request
+	leaderPause       = 20 * time.Millisecond // between two attempts to read
 	drainPoll         = 5 * time.Millisecond
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 30 * time.Second
@@ -151,16 +152,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // awaitLeader waits until a leader is known, for leaderPatience at most: then the caller can still ask another member. The error
-// says why there is none.
-func (s *Server) awaitLeader(ctx context.Context) error {
+// says why there is none. A member that was removed or emptied says so at once.
+func (s *Server) awaitLeader(ctx context.Context) (err error) {
 	waiting, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
 	for now := range s.node.Watch(waiting) {
 		if now.Leader != "" {
 			return nil
 		}
+		var none *node.NotLeaderError
+		if _, err = s.node.ReadIndex(ctx); !errors.As(err, &none) {
+			return err
+		}
 	}
-	_, err := s.node.ReadIndex(ctx)
 	return err
 }
 
