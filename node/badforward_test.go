@@ -257,8 +257,10 @@ func TestBadForward_ALostAnswerIsAnUnknownOutcome(t *testing.T) {
 		_, err := i.c.Node("n2").Propose(within(t, time.Second), []byte("x"))
 		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-
 		outcome := make(chan error, 1)
+		go func() { outcome <- errorOf(i.c.Node("n2").Propose(context.Background(), []byte("without a deadline"))) }()
+		require.ErrorIs(t, soon(t, outcome), node.ErrOutcomeUnknown, "it ends, too")
+
 		go func() {
 			_, err := i.c.Node("n2").Propose(context.Background(), []byte("y"))
 			outcome <- err
@@ -276,7 +278,7 @@ func TestBadForward_ALostAnswerIsAnUnknownOutcome(t *testing.T) {
 		assert.False(t, errors.Is(err, context.DeadlineExceeded))
 		i.c.Heal()
 		i.c.Converge()
-		assert.Equal(t, []string{"x", "y"}, listOf(i.c, "n3"), "each once")
+		assert.Equal(t, []string{"x", "without a deadline", "y"}, listOf(i.c, "n3"), "each once")
 	})
 }
 
