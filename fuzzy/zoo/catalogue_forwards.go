@@ -57,5 +57,5 @@ var forwards = []Mutant{
 
 // ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
 func ofForward(id, rule, bug, run string, edits ...Edit) Mutant {
-	return mutant(id, rule, bug, "G11, H4", edits...).arranged().profiles("forwards").test("forward", run)
+	return mutant(id, rule, bug, "G11, H4, H6", edits...).arranged().profiles("forwards").test("forward", run)
 }
