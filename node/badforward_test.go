@@ -127,7 +127,7 @@ func TestBadForward_WhatMayNotBeCarriedOutIsNot(t *testing.T) {
 
 func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIntruder(t)
+		i, asked := newIntruder(t), uint64(0)
 		refused := func(from raft.Peer) {
 			t.Helper()
 			m, f := i.request(3, "bad")
@@ -140,6 +140,8 @@ func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
 			typed(t, answers[0], "NotMember", &why)
 			assert.Equal(t, node.NotMemberError{Leader: "n1", ID: from.ID, Incarnation: from.Incarnation}, why)
 			assert.Empty(t, i.pass(m, f), "a second copy")
+			asked++
+			assert.Equal(t, node.ForwardOutcomes{Refused: asked}, i.c.Node("n1").Metrics().Forwards)
 		}
 		refused(raft.Peer{ID: "n9", Incarnation: 9})
 		refused(raft.Peer{ID: "n2", Incarnation: i.n2.Incarnation + 1}) // an emptied disk

@@ -331,9 +331,11 @@ func TestForward_AFailedSend(t *testing.T) {
 		notSent, broken := fmt.Errorf("not connected: %w", raft.ErrNotSent), errors.New("the connection broke")
 		tap.fails.Store(&notSent)
 		propose(t, c.Node("n2"), "x")
+		assert.Equal(t, node.ForwardOutcomes{Sent: 2}, c.Node("n2").Metrics().Forwards)
 		tap.fails.Store(&broken)
 		_, err := c.Node("n2").Propose(within(t, time.Minute), []byte("y"))
 		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
+		assert.Equal(t, node.ForwardOutcomes{Sent: 3, Unknown: 1}, c.Node("n2").Metrics().Forwards)
 		assert.Equal(t, []string{"x"}, listOf(c, "n1"))
 	})
 }

@@ -115,6 +115,7 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 			}
 			c.counter = m.Body.(raft.Forward).Counter
 			f.left[c.counter] = c
+			f.node.counters.forwards.sent.Add(1)
 			m.Cluster = cluster
 		}
 		batch, items = append(batch, m), append(items, item)
@@ -148,6 +149,9 @@ func (f *forwards) received(m raft.Message, r raft.Forward) {
 	if verdict == forward.CarryOut {
 		n.wg.Go(func() { f.carryOut(m, r) })
 		return
+	}
+	if verdict.Outcome() == raft.ForwardRefused {
+		n.counters.forwards.refused.Add(1)
 	}
 	reply := raft.ForwardReply{Outcome: verdict.Outcome(), Error: encodeError(f.refusal(verdict, m.From))}
 	f.answer(m, r, now, reply)

@@ -149,10 +149,12 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 		if a.reply.Outcome == 0 {
 			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: &leader, Reason: "this member could not send the request to it"}}
 		}
+		n.counters.forwards.notApplied.Add(1)
 		return raft.ForwardReply{}, f.notApplied(a.reply, leader)
 	case forward.Failed:
 		return raft.ForwardReply{}, f.refused(a.reply, leader)
 	}
+	n.counters.forwards.unknown.Add(1)
 	return raft.ForwardReply{}, unknownOutcome(kind, a, leader.ID)
 }
 

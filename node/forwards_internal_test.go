@@ -18,7 +18,7 @@ func stuckForwards(change func(*Config)) (*forwards, *forwardLane) {
 	n1, n2 := raft.Peer{ID: "n1", Incarnation: 11}, raft.Peer{ID: "n2", Incarnation: 22}
 	cfg := Config{ID: "n2", Cluster: "test"}.withDefaults()
 	change(&cfg)
-	n := &Node{cfg: cfg, base: time.Now(), fsmCalls: newFSMCalls(), members: newWatched(membership{})}
+	n := &Node{cfg: cfg, base: time.Now(), counters: newCounters(), fsmCalls: newFSMCalls(), members: newWatched(membership{})}
 	n.identity = &identity{node: n, self: n2, live: map[raft.Peer]raft.StartID{n1: {Count: 3}}}
 	lane := &forwardLane{to: n1, stop: make(chan struct{}), queue: queue[forwardItem]{signal: newSignal()}}
 	n.forwards = &forwards{
