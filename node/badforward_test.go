@@ -125,6 +125,23 @@ func TestBadForward_WhatMayNotBeCarriedOutIsNot(t *testing.T) {
 	})
 }
 
+// A request for the leader of a term that has ended, or for a member that never led, is answered as not applied.
+func TestBadForward_ForALeaderThatIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		m, f := i.request(1, "bad")
+		leadBy(t, i.c, "n3")
+		for n, term := range []raft.Term{i.term, i.c.Node("n3").Status().Term, 0} {
+			m.Term, f.Counter = term, uint64(n+1)
+			answers := i.pass(m, f)
+			require.Len(t, answers, 1)
+			assert.Equal(t, raft.ForwardNotApplied, answers[0].Outcome)
+			assert.Equal(t, raft.NodeID("n3"), answers[0].Leader.ID, "it names the leader")
+		}
+		assert.Empty(t, listOf(i.c, "n3"))
+	})
+}
+
 func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i, asked := newIntruder(t), uint64(0)
