@@ -35,7 +35,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-page measure measure-snapshots measure-members \
+.PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-forward bench-page measure measure-snapshots measure-members \
 	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable
 
 help: ## this list
@@ -111,6 +111,9 @@ bench-profiles: ## profile the three hottest cells of our part into bench/profil
 		case $$p in *block*) sort=-cum;; *) sort=-flat;; esac; \
 		echo "== $$p"; $(GO) tool pprof -top $$sort -nodecount 20 $$p 2>/dev/null; \
 	done
+
+bench-forward: ## compare proposals through followers with those on the leader, in turns: medians and ratios
+	$(GO) test ./node -run '^$$' -bench '^BenchmarkForward$$' -benchtime $(or $(ROUNDS),9)x
 
 bench-page: ## write docs/results/benchmarks.md and its pictures from what bench and bench-peers have measured
 	cd bench && $(GO) run . page

@@ -104,24 +104,25 @@ func (c *Core) owesOutcomes() bool {
 }
 
 // advanceTransfer sends TimeoutNow once the target has our whole log and, in a planned transfer, this member has applied
-// what it has accepted. It repeats it once per heartbeat interval, because the message may be lost.
+// what it has accepted. It repeats it once per heartbeat interval, because the message may be lost. It skips a repetition if
+// outcomes are owed again: the disk or the FSM has recovered.
 func (c *Core) advanceTransfer() {
 	t := c.leader.transfer
 	if t == nil {
 		return
 	}
 	p := c.leader.peer(t.to)
-	if p.match != c.log.Last.Index || t.planned && c.now.Mono < t.catchUp && c.owesOutcomes() {
+	again, waits := t.sentAt+Time(c.cfg.HeartbeatInterval), p.match != c.log.Last.Index || t.planned && c.now.Mono < t.catchUp && c.owesOutcomes()
+	switch {
+	case t.sent && (again >= t.catchUp || c.now.Mono < again), !t.sent && waits:
 		return
-	}
-	if !t.sent {
+	case !t.sent:
 		t.sent, t.round = true, c.leader.round
 		t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)
-	} else if again := t.sentAt + Time(c.cfg.HeartbeatInterval); again >= t.catchUp || c.now.Mono < again {
-		return
 	}
-	t.sentAt = c.now.Mono
-	c.send(p.peer, TimeoutNow{Named: t.named})
+	if t.sentAt = c.now.Mono; !waits {
+		c.send(p.peer, TimeoutNow{Named: t.named})
+	}
 }
 
 // wakeAt returns the time at which to repeat TimeoutNow, or to give up.

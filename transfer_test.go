@@ -393,3 +393,24 @@ func TestTransfer_ReachesAPreCandidate(t *testing.T) {
 		require.Empty(t, c.Leadership().Leader, "a late heartbeat does not restore the leader")
 	})
 }
+
+// TimeoutNow may leave while the FSM hangs, because nothing can be applied. If the FSM goes on after that, TimeoutNow is
+// repeated once what was accepted is applied, and the leader wakes up in time.
+func TestTransfer_TheFSMGoesOnAfterTimeoutNowHasLeft(t *testing.T) {
+	c := hanging(t, "abc")
+	c.propose("y")
+	c.persist()
+	c.receive("b", 2, raft.AppendReply{Match: 5})
+	c.waitApplying(applyStallMax, nil)
+	require.True(t, c.Status().FSMHangs)
+	c.transferTo("b")
+	require.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+	c.step(raft.Applied{ID: id(4, 2)})
+	require.False(t, c.Status().FSMHangs)
+	out := c.after(heartbeatPace)
+	assert.Empty(t, c.toldToCampaign(), "entry 5 is not applied")
+	assert.Greater(t, out.WakeAt, c.now)
+	c.step(raft.Applied{ID: id(5, 2)})
+	c.after(heartbeatPace)
+	assert.Equal(t, []raft.NodeID{"b"}, c.toldToCampaign())
+}

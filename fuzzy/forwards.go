@@ -18,6 +18,7 @@ type forwarding struct {
 	sender    *forward.Sender
 	receiver  *forward.Receiver
 	sent      map[uint64]raft.RequestID // the clients' writes without an answer, by counter
+	last      uint64                    // the counter of the last one
 	committed raft.Configuration        // the newest that is known to be committed
 }
 
@@ -25,6 +26,7 @@ type forwarding struct {
 type relayed struct {
 	message raft.Message
 	forward raft.Forward
+	until   raft.Time // the deadline of its client, on this member's clock; 0: none
 }
 
 // forwardsMax and forwardBytesMax are the limits of one sender. They are low, so that they are reached.
@@ -72,6 +74,9 @@ func (w *workload) forward(n *node, client int) raft.RequestID {
 	key, serial := uint8(w.random.IntN(w.c.profile.Load.Keys)), uint64(len(w.writes))
 	w.writes = append(roomy(w.writes, 1), attempt{key: key})
 	r := request{kind: writeRequest, state: answeredUnknown, client: client, node: n, serial: serial, key: key, floor: w.c.check.committed()}
+	if w.forwards.Coin() {
+		r.deadline = n.now().Mono + 1 + raft.Time(w.forwards.Exponential(w.c.profile.Load.Patience/4))
+	}
 	t := w.ask(r)
 	n.relay(t)
 	return t
@@ -99,18 +104,27 @@ func (n *node) relay(t raft.RequestID) {
 	binary.LittleEndian.PutUint64(data, r.serial)
 	data[8] = r.key
 	target := forward.Target{Peer: leader, StartCount: to.disk.startCount, Term: s.Term}
-	m, ok := n.forwarding.sender.Send(n.now().Mono, target, raft.ForwardPropose, data, 0)
+	p, now := &n.forwarding, n.now().Mono
+	m, ok := p.sender.Send(now, target, raft.ForwardPropose, data, r.deadline)
 	if !ok {
+		n.endRelay(t, forward.Failed)
 		return
 	}
-	n.forwarding.sent[m.Body.(raft.Forward).Counter] = t
+	counter := m.Body.(raft.Forward).Counter
+	n.c.holds(counter > p.last, "H6", "%s sends write %d with the counter %d after %d", n, r.serial, counter, p.last)
+	n.c.holds(r.deadline == 0 || now < r.deadline, "H6", "%s sends write %d at %v; its client has waited until %v", n, r.serial, now, r.deadline)
+	p.last, p.sent[counter] = counter, t
 	m.Cluster = s.Cluster
 	n.c.stats.Forwards++
 	n.transmit(m, 64+len(data))
 }
 
-// relayAgain sends a client's write again, unless its client has given up.
+// relayAgain sends a client's write again, unless its client has given up. It carries out a write that another member has sent.
 func (n *node) relayAgain(t raft.RequestID) {
+	if n.c.work.requests[t].relayed != nil {
+		n.carriesOut(t)
+		return
+	}
 	if w := n.c.work; w.clients[w.requests[t].client].open != t {
 		n.endRelay(t, forward.Failed)
 		return
@@ -163,7 +177,7 @@ func (n *node) forwarded(m raft.Message) {
 }
 
 func (n *node) takesForward(m raft.Message, f raft.Forward) {
-	s, p := &n.status, &n.forwarding
+	s, p, w := &n.status, &n.forwarding, n.c.work
 	now := forward.State{Transferring: n.core.HoldsProposals(), Committed: p.committed, InForce: s.Config}
 	if s.Role == raft.Leader {
 		now.Term = s.Term
@@ -171,16 +185,47 @@ func (n *node) takesForward(m raft.Message, f raft.Forward) {
 	switch v := p.receiver.Receive(m, f, now); v {
 	case forward.Silent:
 	case forward.CarryOut:
-		w := n.c.work
+		n.checkForward(m, f)
+		r := &relayed{message: m, forward: f}
+		if f.Left > 0 {
+			r.until = n.now().Mono + f.Left
+		}
 		serial, key := binary.LittleEndian.Uint64(f.Data), f.Data[8]
 		t := w.ask(request{
-			kind: writeRequest, client: -1, node: n, serial: serial, key: key, size: len(f.Data), floor: n.c.check.committed(), relayed: &relayed{m, f},
+			kind: writeRequest, client: -1, node: n, serial: serial, key: key, size: len(f.Data), floor: n.c.check.committed(), relayed: r,
 		})
-		n.c.holds(p.receiver.Open(m.From) <= forwardsMax, "H6", "%s carries out %d writes of %s at the same time", n, p.receiver.Open(m.From), m.From.ID)
-		n.post(raft.Proposed{Proposals: []raft.Proposal{{RequestID: t, Term: m.Term, Kind: raft.EntryCommand, Data: f.Data}}})
+		if w.c.phase != safetyPhase || w.forwards.IntN(8) > 0 {
+			n.carriesOut(t)
+		} else { // its goroutine waits for a processor, and leaders may change meanwhile
+			n.later(1+sim.Time(w.forwards.IntN(int(3*n.c.profile.ElectionTimeout))), event{kind: evRelay, a: int64(t)})
+		}
 	default:
 		n.replies(m, f, raft.ForwardReply{Outcome: v.Outcome()})
 	}
+}
+
+// checkForward checks what holds for a write that a leader takes from another member.
+func (n *node) checkForward(m raft.Message, f raft.Forward) {
+	s, p := &n.status, &n.forwarding
+	_, named := p.committed.Peer(m.From)
+	n.c.holds(named, "H6", "%s carries out a write of %s, which is no member", n, m.From.ID)
+	n.c.holds(m.To == n.peer() && f.ToStart == n.disk.startCount, "H6", "%s carries out a write for another start", n)
+	n.c.holds(s.Role == raft.Leader && m.Term == s.Term, "H6", "%s, in term %d, carries out a write for the leader of term %d", n, s.Term, m.Term)
+	n.c.holds(!n.core.HoldsProposals(), "H6", "%s carries out a write while it transfers its leadership", n)
+	open := p.receiver.Open(m.From)
+	n.c.holds(open <= forwardsMax, "H6", "%s carries out %d writes of %s at the same time", n, open, m.From.ID)
+}
+
+// carriesOut gives the core a write of another member, unless its client waits no longer.
+func (n *node) carriesOut(t raft.RequestID) {
+	r := &n.c.work.requests[t]
+	if until := r.relayed.until; until > 0 && n.now().Mono >= until {
+		r.state = answeredNo
+		n.finishes(r, raft.ForwardNotApplied, raft.EntryID{})
+		return
+	}
+	data := r.relayed.forward.Data
+	n.post(raft.Proposed{Proposals: []raft.Proposal{{RequestID: t, Term: r.relayed.message.Term, Kind: raft.EntryCommand, Data: data}}})
 }
 
 // finishes answers a request of another member that this member has carried out, or not.

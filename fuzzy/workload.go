@@ -61,6 +61,8 @@ type request struct {
 	term    raft.Term   // term in which a transfer began
 	change  *changing   // change of members by an admin
 	relayed *relayed    // writeRequest: another member has forwarded it; nil: a client has sent it here
+
+	deadline raft.Time // writeRequest: after it, the member does not forward it; 0: its client has none
 }
 
 // attempt is one write.

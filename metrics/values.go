@@ -86,6 +86,10 @@ var values = []value[node.Metrics]{
 	failed("too_large", func(f node.ProposalFailures) uint64 { return f.TooLarge }),
 	failed("unknown", func(f node.ProposalFailures) uint64 { return f.Unknown }),
 	failed("other", func(f node.ProposalFailures) uint64 { return f.Other }),
+	forwards("sent", func(f node.ForwardOutcomes) uint64 { return f.Sent }),
+	forwards("not_applied", func(f node.ForwardOutcomes) uint64 { return f.NotApplied }),
+	forwards("unknown", func(f node.ForwardOutcomes) uint64 { return f.Unknown }),
+	forwards("refused", func(f node.ForwardOutcomes) uint64 { return f.Refused }),
 	counter("reads_total", "Linearizable reads that were requested.",
 		func(m node.Metrics) float64 { return float64(m.Reads) }),
 	counter("commands_applied_total", "Commands that the FSM has applied.",
@@ -162,6 +166,14 @@ func changes(outcome string, read func(node.ChangeOutcomes) uint64) value[node.M
 		describe("changes_total", "Calls that change the members, by what became of them.", prometheus.Labels{"outcome": outcome}),
 		prometheus.CounterValue,
 		func(m node.Metrics) float64 { return float64(read(m.Changes)) },
+	}
+}
+
+func forwards(outcome string, read func(node.ForwardOutcomes) uint64) value[node.Metrics] {
+	return value[node.Metrics]{
+		describe("forwards_total", "Requests between members: sent to the leader, and what became of them; refused: from others.", prometheus.Labels{"outcome": outcome}),
+		prometheus.CounterValue,
+		func(m node.Metrics) float64 { return float64(read(m.Forwards)) },
 	}
 }
 

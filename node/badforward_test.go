@@ -125,9 +125,26 @@ func TestBadForward_WhatMayNotBeCarriedOutIsNot(t *testing.T) {
 	})
 }
 
-func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
+// A request for the leader of a term that has ended, or for a member that never led, is answered as not applied.
+func TestBadForward_ForALeaderThatIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIntruder(t)
+		m, f := i.request(1, "bad")
+		leadBy(t, i.c, "n3")
+		for n, term := range []raft.Term{i.term, i.c.Node("n3").Status().Term, 0} {
+			m.Term, f.Counter = term, uint64(n+1)
+			answers := i.pass(m, f)
+			require.Len(t, answers, 1)
+			assert.Equal(t, raft.ForwardNotApplied, answers[0].Outcome)
+			assert.Equal(t, raft.NodeID("n3"), answers[0].Leader.ID, "it names the leader")
+		}
+		assert.Empty(t, listOf(i.c, "n3"))
+	})
+}
+
+func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, asked := newIntruder(t), uint64(0)
 		refused := func(from raft.Peer) {
 			t.Helper()
 			m, f := i.request(3, "bad")
@@ -140,6 +157,8 @@ func TestBadForward_AStrangerAndARemovedMember(t *testing.T) {
 			typed(t, answers[0], "NotMember", &why)
 			assert.Equal(t, node.NotMemberError{Leader: "n1", ID: from.ID, Incarnation: from.Incarnation}, why)
 			assert.Empty(t, i.pass(m, f), "a second copy")
+			asked++
+			assert.Equal(t, node.ForwardOutcomes{Refused: asked}, i.c.Node("n1").Metrics().Forwards)
 		}
 		refused(raft.Peer{ID: "n9", Incarnation: 9})
 		refused(raft.Peer{ID: "n2", Incarnation: i.n2.Incarnation + 1}) // an emptied disk
@@ -257,8 +276,10 @@ func TestBadForward_ALostAnswerIsAnUnknownOutcome(t *testing.T) {
 		_, err := i.c.Node("n2").Propose(within(t, time.Second), []byte("x"))
 		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-
 		outcome := make(chan error, 1)
+		go func() { outcome <- errorOf(i.c.Node("n2").Propose(context.Background(), []byte("without a deadline"))) }()
+		require.ErrorIs(t, soon(t, outcome), node.ErrOutcomeUnknown, "it ends, too")
+
 		go func() {
 			_, err := i.c.Node("n2").Propose(context.Background(), []byte("y"))
 			outcome <- err
@@ -276,7 +297,7 @@ func TestBadForward_ALostAnswerIsAnUnknownOutcome(t *testing.T) {
 		assert.False(t, errors.Is(err, context.DeadlineExceeded))
 		i.c.Heal()
 		i.c.Converge()
-		assert.Equal(t, []string{"x", "y"}, listOf(i.c, "n3"), "each once")
+		assert.Equal(t, []string{"x", "without a deadline", "y"}, listOf(i.c, "n3"), "each once")
 	})
 }
 

@@ -33,10 +33,11 @@ type Result struct {
 // With Config.Forward, any member takes the command, and the leader applies it. When Propose returns on another member, that
 // member may not have applied the command yet: WaitApplied with the index of the Result lets it read its own write. Propose
 // waits for a leader, and sends the command again when a leader says that it has not applied it, until ctx ends; without a
-// deadline, for 10 s or 20 election timeouts. The error is a *NotLeaderError if the leader's release, or its Config, takes no
-// commands from other members, and ErrOutcomeUnknown if the connection to the leader ends before its answer. The errors of the
-// leader come back as they are, or in a *RemoteError. Further errors are *ForwardLimitError (too many commands are under way),
-// *NotMemberError, and *AnswerTooLargeError, after which the command is applied.
+// deadline, for 10 s or 20 election timeouts, and as long for an answer. The error is a *NotLeaderError if the leader's
+// release, or its Config, takes no commands from other members, and ErrOutcomeUnknown if the connection to the leader ends
+// before its answer. The errors of the leader come back as they are, or in a *RemoteError. Further errors are
+// *ForwardLimitError (too many commands are under way), *NotMemberError, and *AnswerTooLargeError, after which the command is
+// applied.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
 	result, err := n.proposeAnywhere(ctx, cmd)

@@ -123,6 +123,7 @@ func TestForwardErrors_SayWhatBecameOfTheRequest(t *testing.T) {
 		{&AnswerTooLargeError{}, raft.ForwardApplied},
 		{raft.ErrOverloaded, raft.ForwardRefused},
 		{&raft.TooLargeError{}, raft.ForwardRefused},
+		{&UnreachableError{Err: context.DeadlineExceeded}, raft.ForwardRefused}, // the dial's own
 		{errors.New("any other"), raft.ForwardRefused},
 	} {
 		outcome, text := outcomeOf(row.err)

@@ -282,6 +282,39 @@ func TestForward_TheRequestsAtALeaderThatDiesAreUnknown(t *testing.T) {
 	})
 }
 
+// A request that waits for its lane while the leader restarts does not go to the next start, which would not answer it.
+func TestForward_ARestartOfTheLeaderWhileARequestWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tap *forwardTap
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(),
+			Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+				of := &forwardTap{Transport: wire, bytesMax: 1 << 20}
+				if id == "n2" {
+					tap = of
+				}
+				return of
+			}})
+		leadBy(t, c, "n1")
+		gate := make(chan struct{})
+		tap.stuck.Store(&gate)
+		call := func(command string) <-chan error {
+			outcome := make(chan error, 1)
+			go func() { outcome <- errorOf(c.Node("n2").Propose(within(t, time.Hour), []byte(command))) }()
+			synctest.Wait()
+			return outcome
+		}
+		leaving, waiting := call("leaving"), call("waiting")
+		c.Crash("n1")
+		require.ErrorIs(t, soon(t, leaving), node.ErrOutcomeUnknown)
+		c.Start("n1")
+		leadBy(t, c, "n1")
+		close(gate)
+		require.NoError(t, soon(t, waiting))
+		c.Converge()
+		assert.Equal(t, []string{"waiting"}, listOf(c, "n2"))
+	})
+}
+
 // A request that has not left is sent again. One that may have left is not.
 func TestForward_AFailedSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -298,9 +331,11 @@ func TestForward_AFailedSend(t *testing.T) {
 		notSent, broken := fmt.Errorf("not connected: %w", raft.ErrNotSent), errors.New("the connection broke")
 		tap.fails.Store(&notSent)
 		propose(t, c.Node("n2"), "x")
+		assert.Equal(t, node.ForwardOutcomes{Sent: 2}, c.Node("n2").Metrics().Forwards)
 		tap.fails.Store(&broken)
 		_, err := c.Node("n2").Propose(within(t, time.Minute), []byte("y"))
 		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
+		assert.Equal(t, node.ForwardOutcomes{Sent: 3, Unknown: 1}, c.Node("n2").Metrics().Forwards)
 		assert.Equal(t, []string{"x"}, listOf(c, "n1"))
 	})
 }
@@ -391,6 +426,7 @@ type forwardTap struct {
 	raft.Transport
 	bytesMax int
 	handler  raft.Handler
+	stuck    atomic.Pointer[chan struct{}]           // until it is closed, Send on that lane waits; nil: it does not
 	fails    atomic.Pointer[error]                   // what the next Send on that lane returns instead of sending; nil: it sends
 	loses    atomic.Pointer[func(raft.Message) bool] // nil: nothing is lost
 
@@ -409,6 +445,9 @@ func (p *forwardTap) Start(e raft.Handler) error {
 
 func (p *forwardTap) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 	if lane == raft.LaneForward {
+		if gate := p.stuck.Load(); gate != nil {
+			<-*gate
+		}
 		p.mu.Lock()
 		p.sent = append(p.sent, batch...)
 		p.mu.Unlock()

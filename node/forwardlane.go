@@ -16,6 +16,7 @@ type forwardLane struct {
 	to    raft.Peer
 	stop  chan struct{}
 	queue queue[forwardItem] // under the lock of forwards
+	bytes int                // of Data, in the answers of the queue
 }
 
 // forwardItem is a request of this member, or an answer to one of the peer.
@@ -88,7 +89,8 @@ func (f *forwards) deliver(l *forwardLane) {
 }
 
 // take removes the first items from the queue of a lane, and returns their messages. It drops requests that are too late:
-// their callers stop waiting by themselves.
+// their callers stop waiting by themselves. A request for an earlier start of the peer does not leave: that start has ended,
+// and the next one would never answer.
 func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardItem) {
 	cluster, now := f.node.identity.belongsTo(), f.node.now().Mono
 	f.mu.Lock()
@@ -97,8 +99,14 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 	waiting = waiting[:min(len(waiting), sendBatchMax)]
 	for _, item := range waiting {
 		m, c := item.answer, item.request
-		if c != nil {
+		if c == nil {
+			l.bytes -= len(m.Body.(raft.ForwardReply).Data)
+		} else {
 			if c.gone {
+				continue
+			}
+			if f.node.identity.startOf(l.to) != c.to.StartCount {
+				c.answer <- forwardAnswer{next: forward.Again}
 				continue
 			}
 			var inTime bool
@@ -107,6 +115,7 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 			}
 			c.counter = m.Body.(raft.Forward).Counter
 			f.left[c.counter] = c
+			f.node.counters.forwards.sent.Add(1)
 			m.Cluster = cluster
 		}
 		batch, items = append(batch, m), append(items, item)
@@ -141,6 +150,9 @@ func (f *forwards) received(m raft.Message, r raft.Forward) {
 		n.wg.Go(func() { f.carryOut(m, r) })
 		return
 	}
+	if verdict.Outcome() == raft.ForwardRefused {
+		n.counters.forwards.refused.Add(1)
+	}
 	reply := raft.ForwardReply{Outcome: verdict.Outcome(), Error: encodeError(f.refusal(verdict, m.From))}
 	f.answer(m, r, now, reply)
 }
@@ -164,16 +176,22 @@ func (f *forwards) refusal(v forward.Verdict, from raft.Peer) error {
 	return nil
 }
 
-// answer queues an answer. f.mu is held, and f.carrying counts the answer until it has left.
+// answer queues an answer. If too many bytes wait already, the sender learns only that it does not know the outcome. f.mu is
+// held, and f.carrying counts the answer until it has left.
 func (f *forwards) answer(m raft.Message, r raft.Forward, now raft.Leadership, reply raft.ForwardReply) {
+	lane, cfg := f.lane(m.From), &f.node.cfg
+	if lane != nil && len(reply.Data) > 0 && lane.bytes >= cfg.ForwardBytesMax {
+		reply.Outcome, reply.Data, reply.Error = raft.ForwardUnknown, nil, nil
+	}
 	reply.Leader = raft.Peer{ID: now.Leader, Incarnation: now.LeaderIncarnation}
 	answer := f.receiver.Answer(m, r, now.Term, reply)
 	answer.Cluster = f.node.identity.belongsTo()
-	lane := f.lane(m.From)
-	if lane == nil || !lane.queue.offer(forwardItem{answer: answer}, 2*f.node.cfg.ForwardsMax) {
+	if lane == nil || !lane.queue.offer(forwardItem{answer: answer}, 2*cfg.ForwardsMax) {
 		f.carrying--
 		f.node.counters.droppedQueueFull.Add(1)
+		return
 	}
+	lane.bytes += len(reply.Data)
 }
 
 // carryOut carries out a request of another member, and answers it.
@@ -207,7 +225,7 @@ func outcomeOf(err error) (raft.ForwardOutcome, []byte) {
 		return raft.ForwardUnknown, encodeError(err)
 	case errors.Is(err, raft.ErrChangeGivenUp) || errors.Is(err, ErrTransferTimedOut) || errors.As(err, &tooLarge):
 		return raft.ForwardApplied, encodeError(err) // something was carried out
-	case errors.As(err, &elsewhere), errors.Is(err, context.DeadlineExceeded), endsHere(err):
+	case errors.As(err, &elsewhere), err == context.DeadlineExceeded, endsHere(err): // another error may wrap a timeout of its own
 		return raft.ForwardNotApplied, nil
 	}
 	return raft.ForwardRefused, encodeError(err)

@@ -60,8 +60,9 @@ func newForwards(n *Node) *forwards {
 	return f
 }
 
-// forwardPatience is how long a request without a deadline waits for a leader to whom it can be sent, at least. It is
-// forwardTimeouts election timeouts if they are longer.
+// forwardPatience is how long a request without a deadline waits for a leader to whom it can be sent, and then for the answer,
+// at least. It is forwardTimeouts election timeouts if they are longer. A change of the members may take hours, so its
+// answer has no limit.
 const (
 	forwardPatience = 10 * time.Second
 	forwardTimeouts = 20
@@ -76,7 +77,7 @@ func (f *forwards) carry(ctx context.Context, kind raft.ForwardKind, data []byte
 	defer f.leave(len(data))
 	n, began := f.node, time.Now()
 	_, bounded := ctx.Deadline()
-	patience := max(forwardPatience, forwardTimeouts*n.cfg.ElectionTimeout)
+	patience := n.forwardPatience()
 	var last *notNow
 	for {
 		now, changed := n.watched.load()
@@ -96,6 +97,10 @@ func (f *forwards) carry(ctx context.Context, kind raft.ForwardKind, data []byte
 		}
 		_ = n.pause(ctx, changed) // usable returns its error
 	}
+}
+
+func (n *Node) forwardPatience() time.Duration {
+	return max(forwardPatience, forwardTimeouts*n.cfg.ElectionTimeout)
 }
 
 // notNow says that nothing was carried out. If it is not final, the request may be sent again.
@@ -125,7 +130,12 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 	if most := f.dataMaxTo(to.Peer); len(data) > most {
 		return raft.ForwardReply{}, &raft.TooLargeError{Bytes: len(data), Limit: most, Member: to.Peer.ID}
 	}
-	a := f.send(ctx, &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(ctx), answer: make(chan forwardAnswer, 1)})
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if _, bounded := ctx.Deadline(); !bounded && kind != raft.ForwardChange {
+		limited, cancel = context.WithTimeout(ctx, n.forwardPatience())
+	}
+	defer cancel()
+	a := f.send(limited, &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(limited), answer: make(chan forwardAnswer, 1)})
 	switch a.next {
 	case forward.Done:
 		if len(a.reply.Error) > 0 {
@@ -136,10 +146,15 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 		if a.cause != nil && (a.cause == ctx.Err() || errors.Is(a.cause, ErrWithinFSM)) {
 			return raft.ForwardReply{}, a.cause
 		}
+		if a.reply.Outcome == 0 {
+			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: &leader, Reason: "this member could not send the request to it"}}
+		}
+		n.counters.forwards.notApplied.Add(1)
 		return raft.ForwardReply{}, f.notApplied(a.reply, leader)
 	case forward.Failed:
 		return raft.ForwardReply{}, f.refused(a.reply, leader)
 	}
+	n.counters.forwards.unknown.Add(1)
 	return raft.ForwardReply{}, unknownOutcome(kind, a, leader.ID)
 }
 
@@ -185,7 +200,7 @@ func (n *Node) deadlineOf(ctx context.Context) raft.Time {
 	if !bounded {
 		return 0
 	}
-	return max(1, raft.Time(at.Sub(n.base)+1))
+	return max(1, n.now().Mono+raft.Time(time.Until(at))) // at may be a reading of a clock that was set since the start
 }
 
 // enter counts a caller whose request may be sent to the leader.
@@ -217,18 +232,15 @@ func (f *forwards) leave(bytes int) {
 // target returns the leader that a request can be sent to. If none can, the error says why.
 func (f *forwards) target(now raft.Leadership) (forward.Target, *notNow) {
 	peer := raft.Peer{ID: now.Leader, Incarnation: now.LeaderIncarnation}
-	i := f.node.identity
-	said, known := i.announcedBy(peer)
-	i.mu.Lock()
-	start, connected := i.live[peer]
-	i.mu.Unlock()
+	said, known := f.node.identity.announcedBy(peer)
+	start := f.node.identity.startOf(peer)
 	switch {
-	case !connected || !known:
+	case start == 0 || !known:
 		return forward.Target{}, &notNow{NotLeaderError: &NotLeaderError{Reason: "this member is not connected to it"}}
 	case said.settings.protocol < raft.ProtocolForwarding:
 		return forward.Target{}, &notNow{&NotLeaderError{Reason: "its release takes no requests from other members"}, true}
 	}
-	return forward.Target{Peer: peer, StartCount: start.Count, Term: now.Term}, nil
+	return forward.Target{Peer: peer, StartCount: start, Term: now.Term}, nil
 }
 
 // dataMaxTo returns how many bytes of Data one message to a peer may carry. A peer takes no larger message than an append.
@@ -244,12 +256,11 @@ func (f *forwards) dataMaxTo(p raft.Peer) int {
 func (f *forwards) send(ctx context.Context, c *forwarded) forwardAnswer {
 	f.mu.Lock()
 	lane := f.lane(c.to.Peer)
-	if lane == nil {
-		f.mu.Unlock()
+	queued := lane != nil && lane.queue.offer(forwardItem{request: c}, f.node.cfg.ForwardsMax) // it holds those that are gone, too
+	f.mu.Unlock()
+	if !queued {
 		return forwardAnswer{next: forward.Again}
 	}
-	lane.queue.add(forwardItem{request: c})
-	f.mu.Unlock()
 	return await(ctx, f.node.fsmCalls, c.answer, func(cause error) forwardAnswer { return f.abandon(c, cause) })
 }
 
@@ -263,6 +274,7 @@ func (f *forwards) abandon(c *forwarded, cause error) forwardAnswer {
 	default:
 	}
 	if c.gone = true; c.counter == 0 {
+		c.data = nil // the limits count it no more, and a lane that is stuck keeps c
 		return forwardAnswer{next: forward.Again, cause: cause}
 	}
 	f.sender.Forget(c.counter)
@@ -302,14 +314,11 @@ func (f *forwards) end() {
 	f.ended = true
 	for p, lane := range f.lanes {
 		f.endLane(p, lane)
-		for _, counter := range f.sender.Lost(p) {
-			f.finish(counter, forwardAnswer{next: forward.Unknown})
-		}
 	}
-	for _, c := range f.left { // of lanes that have ended before
-		c.answer <- forwardAnswer{next: forward.Unknown}
+	for counter := range f.left {
+		f.sender.Forget(counter) // an answer may still come
+		f.finish(counter, forwardAnswer{next: forward.Unknown})
 	}
-	clear(f.left)
 }
 
 // settle waits until nobody waits for an answer, neither here nor elsewhere, but at most an election timeout. Close calls it

@@ -40,6 +40,7 @@ type Metrics struct {
 	Steps             uint64
 	Proposals         uint64 // calls of Propose and ProposeAsync that were answered
 	ProposalsFailed   ProposalFailures
+	Forwards          ForwardOutcomes
 	Reads             uint64
 	CommandsApplied   uint64
 	Writes            uint64
@@ -97,6 +98,14 @@ type ProposalFailures struct {
 // ChangeOutcomes counts calls that change the members, by their outcome.
 type ChangeOutcomes struct {
 	Done, Refused, GivenUp, Unknown uint64
+}
+
+// ForwardOutcomes counts requests between members (Config.Forward).
+type ForwardOutcomes struct {
+	Sent       uint64 // to the leader, including those that were sent again
+	NotApplied uint64 // of these, those that were answered as not applied: they are sent again until their deadline
+	Unknown    uint64 // of these, those whose outcome stays unknown
+	Refused    uint64 // from other members, by this one, before they reached the core
 }
 
 // Drops counts messages that were dropped, by reason.
@@ -180,6 +189,7 @@ type counters struct {
 	stepEvents, applyCommands, writeEntries              *histogram
 	stepSeconds, applySeconds, writeSeconds, proposeTime *histogram
 
+	forwards                                            struct{ sent, notApplied, unknown, refused atomic.Uint64 }
 	changes                                             struct{ done, refused, givenUp, unknown atomic.Uint64 }
 	snapshots                                           struct{ taken, failed, sent, resumed, received, refused, restored atomic.Uint64 }
 	snapshotIndex, base                                 atomic.Uint64
@@ -320,7 +330,8 @@ func (n *Node) Metrics() Metrics {
 		ProposalsFailed: ProposalFailures{
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
 		},
-		Reads: c.reads.Load(), CommandsApplied: c.commands.Load(),
+		Forwards: ForwardOutcomes{c.forwards.sent.Load(), c.forwards.notApplied.Load(), c.forwards.unknown.Load(), c.forwards.refused.Load()},
+		Reads:    c.reads.Load(), CommandsApplied: c.commands.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -396,7 +397,7 @@ func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = err
-	for _, p := range r.proposals.waiting() {
+	for _, p := range slices.Concat(r.proposals.waiting(), r.forwarded.waiting()) {
 		if r.table[p.RequestID] == nil {
 			r.bytes -= len(p.Data) + raft.RecordOverheadBytes // see abandon
 		}

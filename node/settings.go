@@ -166,6 +166,13 @@ func (i *identity) announcedBy(p raft.Peer) (announcement, bool) {
 	return s, known
 }
 
+// startOf returns the number of the start of a peer that is connected. It returns 0 if the peer is not connected.
+func (i *identity) startOf(p raft.Peer) uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.live[p].Count
+}
+
 // reportDifferences logs new differences between the settings of another member and those of this member.
 func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) {
 	for _, d := range begun {

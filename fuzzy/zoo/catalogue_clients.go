@@ -73,6 +73,11 @@ var transfers = []Mutant{
 		instead("output.go", `c.leader.triesDisk = false`, `_ = c`)).arranged().profiles("alone", "durable", "slow").or("TestStall"),
 	mutant("T19", "in a planned transfer, the leader first applies what it has accepted", "the target campaigns at once", "H5",
 		value("transfer.go", `c.log.applied < c.leader.accepted`, `false`)).arranged().profiles("elections", "swarm").must(),
+	mutant("T23", "TimeoutNow is repeated later if outcomes are owed again", "the leader's next deadline stays in the past", "panic",
+		before("transfer.go", `if t.sentAt = c.now.Mono; !waits {`, `
+			if waits {
+				return
+			}`)).arranged().profiles("forwards").or("TestTransfer_TheFSM"),
 	mutant("T20", "a transfer because of a stalled disk waits for nothing else", "it waits until that disk allows its entries to be applied", "L12",
 		value("transfer.go", `t.planned && c.now.Mono < t.catchUp && c.owesOutcomes()`, `c.log.applied < c.leader.accepted`)).
 		arranged().profiles("elections", "swarm", "alone").or("TestStall"),

@@ -49,9 +49,13 @@ var forwards = []Mutant{
 		value("node/forwardlane.go", `errors.Is(err, raft.ErrNotSent)`, `true`)),
 	outsideOf("V28", "Close answers what other members have forwarded", "it ends at once", "Forward_CloseWaits",
 		instead("node/close.go", `n.forwards.settle()`, `_ = n`)),
+	outsideOf("V30", "a request for an earlier start of the leader does not leave", "its caller waits for the next start, which is silent", "Forward_ARestart",
+		value("node/forwardlane.go", `f.node.identity.startOf(l.to) != c.to.StartCount`, `false`)),
+	outsideOf("V31", "a caller without a deadline waits a bounded time for an answer", "it waits for ever", "BadForward_ALost",
+		value("node/forwards.go", `!bounded && kind != raft.ForwardChange`, `false`)),
 }
 
 // ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
 func ofForward(id, rule, bug, run string, edits ...Edit) Mutant {
-	return mutant(id, rule, bug, "G11, H4", edits...).arranged().profiles("forwards").test("forward", run)
+	return mutant(id, rule, bug, "G11, H4, H6", edits...).arranged().profiles("forwards").test("forward", run)
 }
