@@ -190,7 +190,7 @@ func (n *node) priority(s *raft.CoreStatus, p raft.Peer) int {
 
 // fittest returns the highest match indexes that a leader knew before a step. It counts the voters that the leader has heard
 // recently, except those that show a loss of acknowledged entries in the step. A voter that becomes or ceases to be able in the
-// step does not count as able. One that refuses an append has ceased, even if it becomes able again.
+// step does not count as able. It may also cease and become able again, for example if it refuses an append.
 func (k *checker) fittest(n *node, before *raft.CoreStatus, events []raft.Event) (f choice) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
@@ -209,22 +209,26 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus, events []raft.Event)
 		if n.priority(before, peer) > 0 && n.priority(&n.status, peer) > 0 {
 			f.leads.add(p)
 		}
-		if now := progressOn(&n.status, peer); now != nil && n.able(before, p) && n.able(&n.status, now) && !refusesAppend(events, peer) {
+		if now := progressOn(&n.status, peer); now != nil && n.able(before, p) && n.able(&n.status, now) && !unsettles(events, peer) {
 			f.able.add(p)
 		}
 	}
 	return f
 }
 
-// refusesAppend reports whether the peer refuses an append in a step.
-func refusesAppend(events []raft.Event, peer raft.Peer) bool {
+// unsettles reports whether an event of a step may make the leader look for the place at which its log and the peer's agree.
+func unsettles(events []raft.Event, peer raft.Peer) bool {
 	return slices.ContainsFunc(events, func(e raft.Event) bool {
-		r, received := e.(raft.Received)
-		if !received || r.Message.From != peer {
-			return false
+		switch e := e.(type) {
+		case raft.PeerLost:
+			return e.Peer == peer
+		case raft.Received:
+			switch e.Message.Body.(type) {
+			case raft.AppendConflict, raft.HeartbeatReply:
+				return e.Message.From == peer
+			}
 		}
-		_, refused := r.Message.Body.(raft.AppendConflict)
-		return refused
+		return false
 	})
 }
 

@@ -22,7 +22,7 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 	if before.Role == raft.Leader && s.Role != raft.Leader {
 		w.deposed = w.now
 	}
-	if w.heard == w.now || before.Role == raft.Leader {
+	if w.heard == w.now && w.news != w.now || before.Role == raft.Leader {
 		w.rests(n.waitForLeader(before))
 	}
 	if len(s.Successors) == 0 {
@@ -67,9 +67,10 @@ func (k *checker) checkNotEarly(n *node, before *raft.CoreStatus, out *raft.Outp
 // rests records that the member now waits for at least so long before it campaigns.
 func (w *witness) rests(wait raft.Time) { w.rested, w.rest = w.now, wait }
 
-// waitForLeader returns the least time for which a member waits for its leader. Its configuration may change in the step.
+// waitForLeader returns the least time for which a member waits for its leader. Its configuration may change in the step. While
+// it follows nobody, no list counts.
 func (n *node) waitForLeader(before *raft.CoreStatus) raft.Time {
-	if s := &n.status; s.Role == raft.Follower {
+	if s := &n.status; s.Role == raft.Follower && s.Leader != "" {
 		rank := min(n.rank(n.config()), n.rank(&before.Config))
 		return n.timeout() + raft.Time(rank)*min(s.Span, n.timeout())
 	}

@@ -250,18 +250,20 @@ func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 	}
 }
 
-// A voter that refuses an append in the step lacks entries at that moment. An answer of the target may show that it lacks none.
+// A voter may lack entries for a moment within the step, from one of its answers to the next. An answer of the target may show that it lacks none.
 func TestInvariants_AnswersWithinAStepDecideWhoIsAble(t *testing.T) {
 	for _, row := range []struct {
 		what   string
-		bodies []any // of the messages from the voter with the longest log, and from the target
+		bodies []raft.Body // of the messages from the voter with the longest log, and from the target
 		state  string
 		holds  bool
 	}{
-		{"nothing arrives", []any{nil, nil}, "replicate", false},
-		{"the other one refuses an append", []any{raft.AppendConflict{}, nil}, "replicate", true},
-		{"a target that lacks entries", []any{nil, nil}, "probe", false},
-		{"a target that refuses an append", []any{raft.AppendConflict{}, raft.AppendConflict{}}, "probe", true},
+		{"nothing arrives", []raft.Body{nil, nil}, "replicate", false},
+		{"the other one refuses an append", []raft.Body{raft.AppendConflict{}, nil}, "replicate", true},
+		{"the other one shows that an append is overdue", []raft.Body{raft.HeartbeatReply{}, nil}, "replicate", true},
+		{"the other one acknowledges an append", []raft.Body{raft.AppendReply{}, nil}, "replicate", false},
+		{"a target that lacks entries", []raft.Body{nil, nil}, "probe", false},
+		{"a target that refuses an append", []raft.Body{raft.AppendConflict{}, raft.AppendConflict{}}, "probe", true},
 	} {
 		c, n, _ := running(t)
 		n.seen.now = n.now().Mono
@@ -273,8 +275,8 @@ func TestInvariants_AnswersWithinAStepDecideWhoIsAble(t *testing.T) {
 		before.Peers[1].State = row.state
 		events := []raft.Event{raft.TransferRequested{}}
 		for i, body := range row.bodies {
-			if m, ok := body.(raft.AppendConflict); ok {
-				events = append(events, raft.Received{Message: raft.Message{From: peerOf(&n.status.Peers[i]), Body: m}})
+			if body != nil {
+				events = append(events, raft.Received{Message: raft.Message{From: peerOf(&n.status.Peers[i]), Body: body}})
 			}
 		}
 		out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: target.ID}}}
@@ -311,4 +313,26 @@ func TestInvariants_ATransferEndsInTime(t *testing.T) {
 		}
 		expectBreach(t, c, "G15")
 	}
+}
+
+// The wait for a leader that has ended, or has stepped down, does not begin again.
+func TestInvariants_WhoFollowsNobodyDoesNotWait(t *testing.T) {
+	c, lead, n := running(t)
+	w, before := &n.seen, n.status
+	n.status.Successors = []raft.Peer{lead.peer()}
+	n.status.Span = n.timeout() / 2
+	require.Greater(t, n.waitForLeader(&before), n.timeout())
+	n.status.Leader = ""
+	assert.Equal(t, n.timeout(), n.waitForLeader(&before))
+
+	w.now = n.now().Mono
+	w.heard, w.news = w.now, w.now
+	w.rest = n.timeout()
+	w.rested = w.now - w.rest
+	out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTimeout}}}
+	c.check.checkNotEarly(n, &before, &out)
+	require.Nil(t, c.failure, "the news came a moment ago")
+	w.news = 0
+	c.check.checkNotEarly(n, &before, &out)
+	expectBreach(t, c, "N25")
 }

@@ -50,13 +50,15 @@ func (w *workload) release(n *node) {
 }
 
 // checkOwesNothing checks that a member has applied what it has accepted when it tells the target of a planned transfer to
-// campaign. A member that can apply nothing does not wait. One that is about to end waits for an election timeout at least.
+// campaign. What it accepted in an earlier term is another leader's matter. A member that can apply nothing does not wait. One that is about to end waits for an election timeout at least.
 func (k *checker) checkOwesNothing(n *node) {
 	s, w := &n.status, &n.seen
 	r := k.c.work.request(w.transfer)
 	if r == nil || r.urgent || s.DiskStalled || s.FSMHangs || r.leaving && w.now-w.since >= n.timeout() {
 		return
 	}
-	owes := slices.ContainsFunc(n.accepted, func(a acceptance) bool { return k.c.work.requests[a.requestID].kind == writeRequest })
+	owes := slices.ContainsFunc(n.accepted, func(a acceptance) bool {
+		return a.id.Term == s.Term && k.c.work.requests[a.requestID].kind == writeRequest
+	})
 	k.c.holds(!owes, "H5", "%s tells another member to campaign in term %d, but has not applied all that it has accepted", n, s.Term)
 }

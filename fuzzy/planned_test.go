@@ -26,11 +26,12 @@ func TestPlanned_TheLeaderOwesNoOutcome(t *testing.T) {
 		})
 	}
 	for rule, excuse := range map[string]func(lead *node, r *request){
-		"urgent":             func(_ *node, r *request) { r.urgent = true },
-		"its disk stalls":    func(lead *node, _ *request) { lead.status.DiskStalled = true },
-		"its FSM hangs":      func(lead *node, _ *request) { lead.status.FSMHangs = true },
-		"it owes nothing":    func(lead *node, _ *request) { lead.accepted = nil },
-		"it is about to end": func(lead *node, r *request) { r.leaving, lead.seen.since = true, lead.seen.now-lead.timeout() },
+		"urgent":                                func(_ *node, r *request) { r.urgent = true },
+		"its disk stalls":                       func(lead *node, _ *request) { lead.status.DiskStalled = true },
+		"its FSM hangs":                         func(lead *node, _ *request) { lead.status.FSMHangs = true },
+		"it has accepted it in an earlier term": func(lead *node, _ *request) { lead.accepted[0].id.Term-- },
+		"it owes nothing":                       func(lead *node, _ *request) { lead.accepted = nil },
+		"it is about to end":                    func(lead *node, r *request) { r.leaving, lead.seen.since = true, lead.seen.now-lead.timeout() },
 	} {
 		t.Run(rule, func(t *testing.T) {
 			c, lead := owing(t, request{})
