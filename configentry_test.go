@@ -258,7 +258,7 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 		found, known uint64
 	}{
 		{`{"version":2,"members":"elsewhere"}`, 2, 1},
-		{`{"version":1,"level":3,"members":[{"id":7}]}`, 3, 2},
+		{`{"version":1,"level":4,"members":[{"id":7}]}`, 4, 3},
 	} {
 		var later *LaterVersionError
 		_, err := DecodeConfiguration([]byte(row.data))

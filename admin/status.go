@@ -27,23 +27,26 @@ type Snapshotted struct {
 
 // Status is the body of the answer to GET /status.
 type Status struct {
-	ID           string         `json:"id"`
-	Incarnation  string         `json:"incarnation"`
-	StartCount   uint64         `json:"start_count"`
-	ClusterName  string         `json:"cluster_name"`
-	Cluster      string         `json:"cluster,omitempty"` // empty until bootstrapped
-	Bootstrapped bool           `json:"bootstrapped"`
-	Wiped        bool           `json:"wiped"`
-	Role         string         `json:"role"`
-	Term         uint64         `json:"term"`
-	Leader       string         `json:"leader,omitempty"`
-	LeaderURL    string         `json:"leader_url,omitempty"`
-	LeaderReason string         `json:"leader_reason,omitempty"`
-	InOfficeMS   float64        `json:"in_office_ms,omitempty"`  // for how long this member has known the leader
-	LeaderCause  string         `json:"leader_cause,omitempty"`  // of a leader: why it took over, see raft.Cause
-	Successors   []string       `json:"successors,omitempty"`    // the voters that would take over, the first one first
-	BackoffMS    float64        `json:"backoff_ms,omitempty"`    // how long it still counts as one with priority 0, because it has lost its leadership
-	Caretaker    bool           `json:"caretaker,omitempty"`     // it leads although its priority is 0
+	ID           string   `json:"id"`
+	Incarnation  string   `json:"incarnation"`
+	StartCount   uint64   `json:"start_count"`
+	ClusterName  string   `json:"cluster_name"`
+	Cluster      string   `json:"cluster,omitempty"` // empty until bootstrapped
+	Bootstrapped bool     `json:"bootstrapped"`
+	Wiped        bool     `json:"wiped"`
+	Role         string   `json:"role"`
+	Term         uint64   `json:"term"`
+	Leader       string   `json:"leader,omitempty"`
+	LeaderURL    string   `json:"leader_url,omitempty"`
+	LeaderReason string   `json:"leader_reason,omitempty"`
+	InOfficeMS   float64  `json:"in_office_ms,omitempty"` // for how long this member has known the leader
+	LeaderCause  string   `json:"leader_cause,omitempty"` // of a leader: why it took over, see raft.Cause
+	Successors   []string `json:"successors,omitempty"`   // the voters that would take over, the first one first
+	BackoffMS    float64  `json:"backoff_ms,omitempty"`   // how long it still counts as one with priority 0, because it has lost its leadership
+	Caretaker    bool     `json:"caretaker,omitempty"`    // it leads although its priority is 0
+
+	AppVersionMin uint64 `json:"app_version_min,omitempty"` // as in Members
+
 	SlowElection string         `json:"slow_election,omitempty"` // a sentence: what takes longer than the election timeout, or that leaders change too often
 	MajorityLost string         `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool           `json:"disk_stalled,omitempty"`
@@ -108,12 +111,13 @@ type MemberStatus struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"`    // why it does not count or does not serve; empty if there is no problem
-	Verdict       string  `json:"verdict,omitempty"`    // the kind of Problem, for programs: see node.MemberStatus
-	Replace       bool    `json:"replace,omitempty"`    // it will not count again until it is replaced
-	Protocol      uint16  `json:"protocol,omitempty"`   // as in ClusterMember
-	Priority      *int    `json:"priority,omitempty"`   // as in ClusterMember
-	BackoffMS     float64 `json:"backoff_ms,omitempty"` // as in Status; the leader reports it for every member
+	Problem       string  `json:"problem,omitempty"`     // why it does not count or does not serve; empty if there is no problem
+	Verdict       string  `json:"verdict,omitempty"`     // the kind of Problem, for programs: see node.MemberStatus
+	Replace       bool    `json:"replace,omitempty"`     // it will not count again until it is replaced
+	Protocol      uint16  `json:"protocol,omitempty"`    // as in ClusterMember
+	AppVersion    uint64  `json:"app_version,omitempty"` // as in ClusterMember
+	Priority      *int    `json:"priority,omitempty"`    // as in ClusterMember
+	BackoffMS     float64 `json:"backoff_ms,omitempty"`  // as in Status; the leader reports it for every member
 	Release       string  `json:"release,omitempty"`
 	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
 	Differs []string `json:"differs,omitempty"`
@@ -130,7 +134,7 @@ func describe(n node.Status, c raft.Configuration) Status {
 		SmallDisk: n.SmallDisk, Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]MemberStatus, 0, len(n.Members)),
-		Phase: phaseOf(c), InOfficeMS: milliseconds(n.InOffice), BackoffMS: milliseconds(n.Backoff), Caretaker: n.Caretaker,
+		Phase: phaseOf(c), InOfficeMS: milliseconds(n.InOffice), BackoffMS: milliseconds(n.Backoff), Caretaker: n.Caretaker, AppVersionMin: n.AppVersionMin,
 	}
 	for _, id := range n.Successors {
 		status.Successors = append(status.Successors, string(id))
@@ -166,7 +170,7 @@ func describeMember(m node.MemberStatus) MemberStatus {
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Verdict: m.Verdict, Replace: m.Replace,
-		Protocol: m.Protocol, Release: m.Release, BackoffMS: milliseconds(m.Backoff),
+		Protocol: m.Protocol, AppVersion: m.Announced, Release: m.Release, BackoffMS: milliseconds(m.Backoff),
 	}
 	for _, d := range m.Differs {
 		member.Differs = append(member.Differs, d.String())

@@ -37,7 +37,12 @@ func (n *Node) noticeMarks(out raft.Output) {
 // removed, or has joined again. If this member leads, it first answers the caller and transfers its leadership. Then, as
 // after a mark, the node waits for an election timeout, so that its last messages leave. It serves no calls meanwhile. If the
 // node learns in that time that it has joined again, it continues.
+//
+// If the cluster needs a newer program, noticeRemoved ends this member at once: nothing more is applied here.
 func (n *Node) noticeRemoved(by raft.Index) {
+	if err := n.core.Outdated(); err != nil {
+		n.fail(err)
+	}
 	if by == 0 {
 		n.cancelLeaving()
 		return

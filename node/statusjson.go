@@ -10,50 +10,51 @@ import (
 // statusJSON is Status for people and scripts: enumerations are names; ids and durations are text. The keys are a
 // contract: new ones may be added, but none is renamed or removed.
 type statusJSON struct {
-	ID           raft.NodeID       `json:"id"`
-	Incarnation  string            `json:"incarnation"`
-	StartCount   uint64            `json:"start_count"`
-	ClusterName  string            `json:"cluster_name"`
-	Cluster      string            `json:"cluster"` // empty until there is one
-	Term         raft.Term         `json:"term"`
-	Leader       raft.NodeID       `json:"leader"`
-	LeaderInc    string            `json:"leader_incarnation"` // empty if none is known
-	Role         string            `json:"role"`
-	ByTransfer   bool              `json:"by_transfer"`
-	LeaderMember *memberJSON       `json:"leader_member"`
-	Members      []MemberStatus    `json:"members"`
-	Departing    []DepartingMember `json:"departing"`
-	ConfigIndex  raft.Index        `json:"config_index"`
-	ConfigDone   raft.Index        `json:"config_committed"`
-	Phase        string            `json:"phase"`
-	Level        uint64            `json:"level"`
-	Change       *ChangeStatus     `json:"change"`
-	Base         string            `json:"base"` // "index@term"
-	Last         string            `json:"last"`
-	LogBytes     int64             `json:"log_bytes"`
-	Snapshot     SnapshotStatus    `json:"snapshot"`
-	Persisted    raft.Index        `json:"persisted"`
-	Commit       raft.Index        `json:"commit"`
-	Applied      raft.Index        `json:"applied"`
-	Applying     string            `json:"applying"`
-	Bootstrapped bool              `json:"bootstrapped"`
-	Missing      []string          `json:"missing"`
-	Wiped        bool              `json:"wiped"`
-	SlowElection string            `json:"slow_election"`
-	MajorityLost string            `json:"majority_lost"`
-	LeaderReason string            `json:"leader_reason"`
-	InOffice     string            `json:"in_office"`    // "0s": no leader is known
-	Cause        string            `json:"leader_cause"` // empty unless this member leads
-	Successors   []raft.NodeID     `json:"successors"`
-	Backoff      string            `json:"backoff"`
-	Caretaker    bool              `json:"caretaker"`
-	DiskStalled  bool              `json:"disk_stalled"`
-	FSMHangs     bool              `json:"fsm_hangs"`
-	NoRoom       string            `json:"no_room"`
-	SmallDisk    string            `json:"small_disk"`
-	Tolerance    string            `json:"tolerance"`
-	Pending      int               `json:"pending"`
-	PendingBytes int               `json:"pending_bytes"`
+	ID            raft.NodeID       `json:"id"`
+	Incarnation   string            `json:"incarnation"`
+	StartCount    uint64            `json:"start_count"`
+	ClusterName   string            `json:"cluster_name"`
+	Cluster       string            `json:"cluster"` // empty until there is one
+	Term          raft.Term         `json:"term"`
+	Leader        raft.NodeID       `json:"leader"`
+	LeaderInc     string            `json:"leader_incarnation"` // empty if none is known
+	Role          string            `json:"role"`
+	ByTransfer    bool              `json:"by_transfer"`
+	LeaderMember  *memberJSON       `json:"leader_member"`
+	Members       []MemberStatus    `json:"members"`
+	Departing     []DepartingMember `json:"departing"`
+	ConfigIndex   raft.Index        `json:"config_index"`
+	ConfigDone    raft.Index        `json:"config_committed"`
+	Phase         string            `json:"phase"`
+	Level         uint64            `json:"level"`
+	AppVersionMin uint64            `json:"app_version_min"`
+	Change        *ChangeStatus     `json:"change"`
+	Base          string            `json:"base"` // "index@term"
+	Last          string            `json:"last"`
+	LogBytes      int64             `json:"log_bytes"`
+	Snapshot      SnapshotStatus    `json:"snapshot"`
+	Persisted     raft.Index        `json:"persisted"`
+	Commit        raft.Index        `json:"commit"`
+	Applied       raft.Index        `json:"applied"`
+	Applying      string            `json:"applying"`
+	Bootstrapped  bool              `json:"bootstrapped"`
+	Missing       []string          `json:"missing"`
+	Wiped         bool              `json:"wiped"`
+	SlowElection  string            `json:"slow_election"`
+	MajorityLost  string            `json:"majority_lost"`
+	LeaderReason  string            `json:"leader_reason"`
+	InOffice      string            `json:"in_office"`    // "0s": no leader is known
+	Cause         string            `json:"leader_cause"` // empty unless this member leads
+	Successors    []raft.NodeID     `json:"successors"`
+	Backoff       string            `json:"backoff"`
+	Caretaker     bool              `json:"caretaker"`
+	DiskStalled   bool              `json:"disk_stalled"`
+	FSMHangs      bool              `json:"fsm_hangs"`
+	NoRoom        string            `json:"no_room"`
+	SmallDisk     string            `json:"small_disk"`
+	Tolerance     string            `json:"tolerance"`
+	Pending       int               `json:"pending"`
+	PendingBytes  int               `json:"pending_bytes"`
 
 	Certificate *CertificateStatus `json:"certificate"`
 
@@ -100,6 +101,7 @@ type memberJSON struct {
 	Priority    int         `json:"priority"` // 0: raft.PriorityNever; of a learner always 1
 	Incarnation string      `json:"incarnation"`
 	Next        string      `json:"next"` // "same" unless a change of the members waits
+	AppVersion  uint64      `json:"app_version"`
 }
 
 type memberStatusJSON struct {
@@ -115,13 +117,14 @@ type memberStatusJSON struct {
 	Problem       string     `json:"problem"`
 	Verdict       string     `json:"verdict"`
 
-	Standing string   `json:"standing"`
-	CatchUp  *CatchUp `json:"catch_up"`
-	Backoff  string   `json:"backoff"`
-	Dialed   string   `json:"dialed"`
-	Protocol uint16   `json:"protocol"` // 0: not known
-	Release  string   `json:"release"`
-	Replace  bool     `json:"replace"`
+	Standing  string   `json:"standing"`
+	CatchUp   *CatchUp `json:"catch_up"`
+	Backoff   string   `json:"backoff"`
+	Dialed    string   `json:"dialed"`
+	Protocol  uint16   `json:"protocol"` // 0: not known
+	Release   string   `json:"release"`
+	Announced uint64   `json:"announced_app_version"` // 0: none, or not known
+	Replace   bool     `json:"replace"`
 
 	Differs []differenceJSON `json:"differs"`
 }
@@ -141,7 +144,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), ByTransfer: s.ByTransfer, Members: append([]MemberStatus{}, s.Members...),
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
-		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
+		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level, AppVersionMin: s.AppVersionMin,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
@@ -175,7 +178,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
-		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Backoff: m.Backoff.String(),
+		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Announced: m.Announced, Backoff: m.Backoff.String(),
 	}
 	out.Differs = make([]differenceJSON, 0, len(m.Differs))
 	for _, d := range m.Differs {
@@ -201,13 +204,14 @@ func (d DepartingMember) MarshalJSON() ([]byte, error) {
 
 // membersJSON is Members in the same form.
 type membersJSON struct {
-	Members   []memberJSON  `json:"members"`
-	Outgoing  []peerJSON    `json:"outgoing"`
-	Removed   []removalJSON `json:"removed"`
-	Patience  string        `json:"patience"`
-	Level     uint64        `json:"level"`
-	Index     raft.Index    `json:"config_index"`
-	Committed bool          `json:"committed"`
+	Members       []memberJSON  `json:"members"`
+	Outgoing      []peerJSON    `json:"outgoing"`
+	Removed       []removalJSON `json:"removed"`
+	Patience      string        `json:"patience"`
+	Level         uint64        `json:"level"`
+	AppVersionMin uint64        `json:"app_version_min"`
+	Index         raft.Index    `json:"config_index"`
+	Committed     bool          `json:"committed"`
 }
 
 type peerJSON struct {
@@ -224,7 +228,7 @@ type removalJSON struct {
 func (m Members) MarshalJSON() ([]byte, error) {
 	out := membersJSON{
 		Members: make([]memberJSON, 0, len(m.Members)), Outgoing: make([]peerJSON, 0, len(m.Outgoing)), Removed: make([]removalJSON, 0, len(m.Removed)),
-		Patience: m.Patience.String(), Level: m.Level, Index: m.Index, Committed: m.Committed,
+		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, Index: m.Index, Committed: m.Committed,
 	}
 	for _, of := range m.Members {
 		out.Members = append(out.Members, memberOf(of))
@@ -241,7 +245,7 @@ func (m Members) MarshalJSON() ([]byte, error) {
 func memberOf(m raft.Member) memberJSON {
 	return memberJSON{
 		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Priority: m.Priority.Number(),
-		Incarnation: m.Incarnation.String(), Next: m.Next.String(),
+		Incarnation: m.Incarnation.String(), Next: m.Next.String(), AppVersion: m.AppVersion,
 	}
 }
 

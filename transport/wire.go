@@ -56,9 +56,10 @@ type wireMessage struct {
 
 	LeaderIncarnation uint64 `codec:"la,omitempty"`
 
-	Applied  uint64 `codec:"ap,omitempty"`
-	Hangs    bool   `codec:"fh,omitempty"`
-	Hindered uint8  `codec:"hd,omitempty"` // a raft.Hindrance
+	Applied    uint64 `codec:"ap,omitempty"`
+	AppVersion uint64 `codec:"av,omitempty"`
+	Hangs      bool   `codec:"fh,omitempty"`
+	Hindered   uint8  `codec:"hd,omitempty"` // a raft.Hindrance
 
 	Successors []byte `codec:"su,omitempty"` // peers, one after another; see setSuccessors
 	Span       uint64 `codec:"sp,omitempty"` // in nanoseconds
@@ -84,6 +85,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)
 	c.number("ap", &w.Applied)
+	c.number("av", &w.AppVersion)
 	c.number("b", &w.StartCount)
 	c.number("bo", &w.Backoff)
 	c.bytes("c", &w.Cluster)
