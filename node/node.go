@@ -331,7 +331,7 @@ func (n *Node) process(out raft.Output) {
 	if n.core.FSMHangs() {
 		n.requests.unknown(math.MaxUint64) // the callers would wait for ever
 	}
-	n.noticeRemoved(n.core.Removed())
+	n.noticeEnd()
 	n.keepSnapshots(out)
 	if out.Apply.Index != 0 {
 		n.counters.committed.Store(uint64(out.Apply.Index))
