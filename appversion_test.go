@@ -234,3 +234,21 @@ func TestAppVersion_IsWrittenLikeThis(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, c, got)
 }
+
+// A snapshot says in its configuration which program it needs. The FSM is left alone, now and at each start.
+func TestAppVersion_AnOutdatedMemberRestoresNothing(t *testing.T) {
+	s := offered(id(9, 4), 1)
+	s.Config, s.ConfigIndex = needing(2), 8
+	for version, restores := range []bool{false, false, true} {
+		cfg := snapConfig()
+		cfg.AppVersion = uint64(version)
+		c := begin(t, cfg, storedWhole(t, raft.HardState{Term: 5}, 1, 1, 3))
+		c.append("b", 5, id(2, 1), 2)
+		c.offer(s, 0)
+		c.step(raft.SnapshotArrived{From: peer("b"), Snapshot: s})
+		out := c.persist()
+		assert.Equal(t, restores, out.Restore != nil)
+		assert.Equal(t, restores, c.Outdated() == nil)
+		assert.Zero(t, out.Apply)
+	}
+}
