@@ -61,7 +61,7 @@ func (c *Core) appVersionOf(peer Peer) uint64 {
 	if peer == c.self {
 		return c.cfg.AppVersion
 	}
-	if p := c.leader.peer(peer); p != nil && p.state != stale && c.heardLately(p) {
+	if p := c.leader.peer(peer); p != nil && p.state != stale && p.versioned && c.heardLately(p) {
 		return p.appVersion
 	}
 	return 0
@@ -72,7 +72,7 @@ func (c *Core) appVersionOf(peer Peer) uint64 {
 func (c *Core) promotesOutdated(next Configuration) refusal {
 	for _, m := range next.Members {
 		p := c.leader.peer(m.Peer())
-		if m.Next == NextVoter && p != nil && p.beats.echoed != (RPCID{}) && p.appVersion < next.AppVersionMin {
+		if m.Next == NextVoter && p != nil && p.versioned && p.appVersion < next.AppVersionMin {
 			return refusal{kind: RefusedAppVersion, concerns: []NodeID{m.ID}, appVersion: p.appVersion}
 		}
 	}

@@ -142,7 +142,7 @@ type PeerProgress struct {
 	ServedUntil    Time         // when a departing member is served no longer; 0 while its removal is not committed
 	Oversized      EntryID      // in state "snapshot": the entry too large for an append to it; zero: another reason
 	OversizedBytes int          // the size of that entry's record
-	AppVersion     uint64       // of its program, by its own report in this term; 0: none, or not known
+	AppVersion     uint64       // of its program, by its last report in this term; 0: none, or not known
 }
 
 // Served returns the last entry that is unlikely to be read again soon. It is applied here and, on a leader, acknowledged by

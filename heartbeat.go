@@ -113,6 +113,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	p.beats.answered(r.Round, c.now.Mono)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
 		p.applied, p.hindered, p.backoff, p.appVersion = r.Applied, r.Hindered, r.Backoff, r.AppVersion
+		p.versioned = true
 	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)

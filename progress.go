@@ -64,7 +64,8 @@ type progress struct {
 	joins  catchUp // while it has no vote
 
 	hindered   Hindrance // why it does not count, as its last answer to a heartbeat says
-	appVersion uint64    // of its program, as its last answer to a heartbeat says; 0: none, or its connection has broken since
+	appVersion uint64    // of its program, as its last answer to a heartbeat says
+	versioned  bool      // appVersion is known: its connection has not broken since that answer
 	backoff    Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
 	lag        lag
 

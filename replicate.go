@@ -161,7 +161,7 @@ func (c *Core) onPeerLost(e PeerLost) {
 	if p == nil {
 		return
 	}
-	p.appVersion = 0 // another program may answer next
+	p.versioned = false // another program may answer next
 	if p.state == replicate {
 		p.becomeProbe(p.match+1, c.log.Base.ID.Index)
 		p.sentProbe(c.now.Mono) // sends nothing now: an answered heartbeat shows when the peer is back

@@ -3,7 +3,7 @@ package zoo
 // appVersions: the versions of the application, and the lowest that may run.
 var appVersions = []Mutant{
 	member("Q50", "the minimum waits for members that are silent", "what they told before they fell silent counts", "N101",
-		value("appversion.go", `p.state != stale && c.heardLately(p)`, `true`)).or("AppVersion_TheMinimumWaits"),
+		value("appversion.go", `c.heardLately(p)`, `true`)).or("AppVersion_TheMinimumWaits"),
 	member("Q51", "the minimum waits for every member", "learners do not count", "N9, N101",
 		value("appversion.go", `c.appVersionOf(m.Peer())`, `map[bool]uint64{true: least, false: c.appVersionOf(m.Peer())}[m.Kind == Learner]`)).or("AppVersion_NoMinimum"),
 	member("Q52", "an outdated member applies nothing", "it applies what is committed until it ends", "N100",
@@ -15,5 +15,5 @@ var appVersions = []Mutant{
 	member("Q55", "no outdated member is promoted", "it is, and ends once it has caught up", "tests",
 		value("appversion.go", `p.appVersion < next.AppVersionMin`, `false`)).or("AppVersion_MembersBelow"),
 	member("Q56", "a leader forgets what a member has told when its connection breaks", "the program before the restart still counts", "tests",
-		instead("replicate.go", `p.appVersion = 0 // another program may answer next`, ``)).or("AppVersion_TheMinimumWaits"),
+		instead("replicate.go", `p.versioned = false // another program may answer next`, ``)).or("AppVersion_TheMinimumWaits"),
 }
