@@ -24,7 +24,8 @@ func (e *AppVersionError) Error() string {
 }
 
 // Outdated returns the error that must end this member, because the configuration in force needs a newer program; nil if it
-// does not. The core has the FSM apply and restore nothing from then on. It allocates nothing unless there is an error.
+// does not. A loop reads it after each Step. The core has the FSM apply and restore nothing from then on. Outdated allocates
+// nothing unless there is an error.
 func (c *Core) Outdated() *AppVersionError {
 	if !c.outdated() {
 		return nil

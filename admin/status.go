@@ -27,26 +27,23 @@ type Snapshotted struct {
 
 // Status is the body of the answer to GET /status.
 type Status struct {
-	ID           string   `json:"id"`
-	Incarnation  string   `json:"incarnation"`
-	StartCount   uint64   `json:"start_count"`
-	ClusterName  string   `json:"cluster_name"`
-	Cluster      string   `json:"cluster,omitempty"` // empty until bootstrapped
-	Bootstrapped bool     `json:"bootstrapped"`
-	Wiped        bool     `json:"wiped"`
-	Role         string   `json:"role"`
-	Term         uint64   `json:"term"`
-	Leader       string   `json:"leader,omitempty"`
-	LeaderURL    string   `json:"leader_url,omitempty"`
-	LeaderReason string   `json:"leader_reason,omitempty"`
-	InOfficeMS   float64  `json:"in_office_ms,omitempty"` // for how long this member has known the leader
-	LeaderCause  string   `json:"leader_cause,omitempty"` // of a leader: why it took over, see raft.Cause
-	Successors   []string `json:"successors,omitempty"`   // the voters that would take over, the first one first
-	BackoffMS    float64  `json:"backoff_ms,omitempty"`   // how long it still counts as one with priority 0, because it has lost its leadership
-	Caretaker    bool     `json:"caretaker,omitempty"`    // it leads although its priority is 0
-
-	AppVersionMin uint64 `json:"app_version_min,omitempty"` // as in Members
-
+	ID           string         `json:"id"`
+	Incarnation  string         `json:"incarnation"`
+	StartCount   uint64         `json:"start_count"`
+	ClusterName  string         `json:"cluster_name"`
+	Cluster      string         `json:"cluster,omitempty"` // empty until bootstrapped
+	Bootstrapped bool           `json:"bootstrapped"`
+	Wiped        bool           `json:"wiped"`
+	Role         string         `json:"role"`
+	Term         uint64         `json:"term"`
+	Leader       string         `json:"leader,omitempty"`
+	LeaderURL    string         `json:"leader_url,omitempty"`
+	LeaderReason string         `json:"leader_reason,omitempty"`
+	InOfficeMS   float64        `json:"in_office_ms,omitempty"`  // for how long this member has known the leader
+	LeaderCause  string         `json:"leader_cause,omitempty"`  // of a leader: why it took over, see raft.Cause
+	Successors   []string       `json:"successors,omitempty"`    // the voters that would take over, the first one first
+	BackoffMS    float64        `json:"backoff_ms,omitempty"`    // how long it still counts as one with priority 0, because it has lost its leadership
+	Caretaker    bool           `json:"caretaker,omitempty"`     // it leads although its priority is 0
 	SlowElection string         `json:"slow_election,omitempty"` // a sentence: what takes longer than the election timeout, or that leaders change too often
 	MajorityLost string         `json:"majority_lost,omitempty"` // a sentence: so many disks are lost that no command helps
 	DiskStalled  bool           `json:"disk_stalled,omitempty"`
@@ -68,6 +65,8 @@ type Status struct {
 	Members      []MemberStatus `json:"members"`
 	Phase        string         `json:"phase,omitempty"` // as in Members
 	Error        string         `json:"error,omitempty"` // why the node ended
+	// AppVersionMin is as in Members.
+	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 }
 
 // Snapshot describes a member's newest snapshot and its work on snapshots.
@@ -111,14 +110,15 @@ type MemberStatus struct {
 	ConnectionErr string  `json:"connection_error,omitempty"`
 	LastContactMS float64 `json:"last_contact_ms"` // -1: never
 	RoundTripMS   float64 `json:"round_trip_ms,omitempty"`
-	Problem       string  `json:"problem,omitempty"`     // why it does not count or does not serve; empty if there is no problem
-	Verdict       string  `json:"verdict,omitempty"`     // the kind of Problem, for programs: see node.MemberStatus
-	Replace       bool    `json:"replace,omitempty"`     // it will not count again until it is replaced
-	Protocol      uint16  `json:"protocol,omitempty"`    // as in ClusterMember
-	AppVersion    uint64  `json:"app_version,omitempty"` // as in ClusterMember
-	Priority      *int    `json:"priority,omitempty"`    // as in ClusterMember
-	BackoffMS     float64 `json:"backoff_ms,omitempty"`  // as in Status; the leader reports it for every member
+	Problem       string  `json:"problem,omitempty"`    // why it does not count or does not serve; empty if there is no problem
+	Verdict       string  `json:"verdict,omitempty"`    // the kind of Problem, for programs: see node.MemberStatus
+	Replace       bool    `json:"replace,omitempty"`    // it will not count again until it is replaced
+	Protocol      uint16  `json:"protocol,omitempty"`   // as in ClusterMember
+	Priority      *int    `json:"priority,omitempty"`   // as in ClusterMember
+	BackoffMS     float64 `json:"backoff_ms,omitempty"` // as in Status; the leader reports it for every member
 	Release       string  `json:"release,omitempty"`
+	// AppVersion is as in ClusterMember.
+	AppVersion uint64 `json:"app_version,omitempty"`
 	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
 	Differs []string `json:"differs,omitempty"`
 }

@@ -10,51 +10,52 @@ import (
 // statusJSON is Status for people and scripts: enumerations are names; ids and durations are text. The keys are a
 // contract: new ones may be added, but none is renamed or removed.
 type statusJSON struct {
-	ID            raft.NodeID       `json:"id"`
-	Incarnation   string            `json:"incarnation"`
-	StartCount    uint64            `json:"start_count"`
-	ClusterName   string            `json:"cluster_name"`
-	Cluster       string            `json:"cluster"` // empty until there is one
-	Term          raft.Term         `json:"term"`
-	Leader        raft.NodeID       `json:"leader"`
-	LeaderInc     string            `json:"leader_incarnation"` // empty if none is known
-	Role          string            `json:"role"`
-	ByTransfer    bool              `json:"by_transfer"`
-	LeaderMember  *memberJSON       `json:"leader_member"`
-	Members       []MemberStatus    `json:"members"`
-	Departing     []DepartingMember `json:"departing"`
-	ConfigIndex   raft.Index        `json:"config_index"`
-	ConfigDone    raft.Index        `json:"config_committed"`
-	Phase         string            `json:"phase"`
-	Level         uint64            `json:"level"`
-	AppVersionMin uint64            `json:"app_version_min"`
-	Change        *ChangeStatus     `json:"change"`
-	Base          string            `json:"base"` // "index@term"
-	Last          string            `json:"last"`
-	LogBytes      int64             `json:"log_bytes"`
-	Snapshot      SnapshotStatus    `json:"snapshot"`
-	Persisted     raft.Index        `json:"persisted"`
-	Commit        raft.Index        `json:"commit"`
-	Applied       raft.Index        `json:"applied"`
-	Applying      string            `json:"applying"`
-	Bootstrapped  bool              `json:"bootstrapped"`
-	Missing       []string          `json:"missing"`
-	Wiped         bool              `json:"wiped"`
-	SlowElection  string            `json:"slow_election"`
-	MajorityLost  string            `json:"majority_lost"`
-	LeaderReason  string            `json:"leader_reason"`
-	InOffice      string            `json:"in_office"`    // "0s": no leader is known
-	Cause         string            `json:"leader_cause"` // empty unless this member leads
-	Successors    []raft.NodeID     `json:"successors"`
-	Backoff       string            `json:"backoff"`
-	Caretaker     bool              `json:"caretaker"`
-	DiskStalled   bool              `json:"disk_stalled"`
-	FSMHangs      bool              `json:"fsm_hangs"`
-	NoRoom        string            `json:"no_room"`
-	SmallDisk     string            `json:"small_disk"`
-	Tolerance     string            `json:"tolerance"`
-	Pending       int               `json:"pending"`
-	PendingBytes  int               `json:"pending_bytes"`
+	ID           raft.NodeID       `json:"id"`
+	Incarnation  string            `json:"incarnation"`
+	StartCount   uint64            `json:"start_count"`
+	ClusterName  string            `json:"cluster_name"`
+	Cluster      string            `json:"cluster"` // empty until there is one
+	Term         raft.Term         `json:"term"`
+	Leader       raft.NodeID       `json:"leader"`
+	LeaderInc    string            `json:"leader_incarnation"` // empty if none is known
+	Role         string            `json:"role"`
+	ByTransfer   bool              `json:"by_transfer"`
+	LeaderMember *memberJSON       `json:"leader_member"`
+	Members      []MemberStatus    `json:"members"`
+	Departing    []DepartingMember `json:"departing"`
+	ConfigIndex  raft.Index        `json:"config_index"`
+	ConfigDone   raft.Index        `json:"config_committed"`
+	Phase        string            `json:"phase"`
+	Level        uint64            `json:"level"`
+	Change       *ChangeStatus     `json:"change"`
+	Base         string            `json:"base"` // "index@term"
+	Last         string            `json:"last"`
+	LogBytes     int64             `json:"log_bytes"`
+	Snapshot     SnapshotStatus    `json:"snapshot"`
+	Persisted    raft.Index        `json:"persisted"`
+	Commit       raft.Index        `json:"commit"`
+	Applied      raft.Index        `json:"applied"`
+	Applying     string            `json:"applying"`
+	Bootstrapped bool              `json:"bootstrapped"`
+	Missing      []string          `json:"missing"`
+	Wiped        bool              `json:"wiped"`
+	SlowElection string            `json:"slow_election"`
+	MajorityLost string            `json:"majority_lost"`
+	LeaderReason string            `json:"leader_reason"`
+	InOffice     string            `json:"in_office"`    // "0s": no leader is known
+	Cause        string            `json:"leader_cause"` // empty unless this member leads
+	Successors   []raft.NodeID     `json:"successors"`
+	Backoff      string            `json:"backoff"`
+	Caretaker    bool              `json:"caretaker"`
+	DiskStalled  bool              `json:"disk_stalled"`
+	FSMHangs     bool              `json:"fsm_hangs"`
+	NoRoom       string            `json:"no_room"`
+	SmallDisk    string            `json:"small_disk"`
+	Tolerance    string            `json:"tolerance"`
+	Pending      int               `json:"pending"`
+	PendingBytes int               `json:"pending_bytes"`
+
+	AppVersionMin uint64 `json:"app_version_min"`
 
 	Certificate *CertificateStatus `json:"certificate"`
 
@@ -117,14 +118,15 @@ type memberStatusJSON struct {
 	Problem       string     `json:"problem"`
 	Verdict       string     `json:"verdict"`
 
-	Standing  string   `json:"standing"`
-	CatchUp   *CatchUp `json:"catch_up"`
-	Backoff   string   `json:"backoff"`
-	Dialed    string   `json:"dialed"`
-	Protocol  uint16   `json:"protocol"` // 0: not known
-	Release   string   `json:"release"`
-	Announced uint64   `json:"announced_app_version"` // 0: none, or not known
-	Replace   bool     `json:"replace"`
+	Standing string   `json:"standing"`
+	CatchUp  *CatchUp `json:"catch_up"`
+	Backoff  string   `json:"backoff"`
+	Dialed   string   `json:"dialed"`
+	Protocol uint16   `json:"protocol"` // 0: not known
+	Release  string   `json:"release"`
+	Replace  bool     `json:"replace"`
+
+	Announced uint64 `json:"announced_app_version"` // 0: none, or not known
 
 	Differs []differenceJSON `json:"differs"`
 }
@@ -204,14 +206,15 @@ func (d DepartingMember) MarshalJSON() ([]byte, error) {
 
 // membersJSON is Members in the same form.
 type membersJSON struct {
-	Members       []memberJSON  `json:"members"`
-	Outgoing      []peerJSON    `json:"outgoing"`
-	Removed       []removalJSON `json:"removed"`
-	Patience      string        `json:"patience"`
-	Level         uint64        `json:"level"`
-	AppVersionMin uint64        `json:"app_version_min"`
-	Index         raft.Index    `json:"config_index"`
-	Committed     bool          `json:"committed"`
+	Members   []memberJSON  `json:"members"`
+	Outgoing  []peerJSON    `json:"outgoing"`
+	Removed   []removalJSON `json:"removed"`
+	Patience  string        `json:"patience"`
+	Level     uint64        `json:"level"`
+	Index     raft.Index    `json:"config_index"`
+	Committed bool          `json:"committed"`
+
+	AppVersionMin uint64 `json:"app_version_min"`
 }
 
 type peerJSON struct {

@@ -56,14 +56,15 @@ type wireMessage struct {
 
 	LeaderIncarnation uint64 `codec:"la,omitempty"`
 
-	Applied    uint64 `codec:"ap,omitempty"`
-	AppVersion uint64 `codec:"av,omitempty"`
-	Hangs      bool   `codec:"fh,omitempty"`
-	Hindered   uint8  `codec:"hd,omitempty"` // a raft.Hindrance
+	Applied  uint64 `codec:"ap,omitempty"`
+	Hangs    bool   `codec:"fh,omitempty"`
+	Hindered uint8  `codec:"hd,omitempty"` // a raft.Hindrance
 
 	Successors []byte `codec:"su,omitempty"` // peers, one after another; see setSuccessors
 	Span       uint64 `codec:"sp,omitempty"` // in nanoseconds
 	Backoff    uint64 `codec:"bo,omitempty"` // likewise
+
+	AppVersion uint64 `codec:"av,omitempty"`
 
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID

@@ -16,4 +16,6 @@ var appVersions = []Mutant{
 		value("appversion.go", `p.appVersion < next.AppVersionMin`, `false`)).or("AppVersion_MembersBelow"),
 	member("Q56", "a leader forgets what a member has told when its connection breaks", "the program before the restart still counts", "tests",
 		instead("replicate.go", `p.versioned = false // another program may answer next`, ``)).or("AppVersion_TheMinimumWaits"),
+	mutant("Q57", "a node whose program is too old ends", "it runs on, and applies nothing", "tests",
+		value("node/marks.go", `n.core.Outdated()`, `(*raft.AppVersionError)(nil)`)).arranged().outside("node", "AppVersion_ARunning"),
 }
