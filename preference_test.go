@@ -2,6 +2,7 @@ package raft_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -203,6 +204,30 @@ func TestSuccessors_AVoterWhoseConnectionBrokeStaysOne(t *testing.T) {
 		c.echo("c", match)
 		assert.Equal(t, peersNamed("bc"), successorsSent(c.after(heartbeatPace), "c")[0].Successors)
 	}
+}
+
+// The heartbeat itself may compact entries that a follower lacks. That follower needs a snapshot and could not take over.
+func TestSuccessors_AFollowerThatTheHeartbeatLeavesBehindIsNone(t *testing.T) {
+	c := compactedLeader(t, func(cfg *raft.CoreConfig) { cfg.SnapshotHoldBytes = 1 })
+	out := c.commits(8)
+	c.step(raft.SnapshotTaken{Take: id(17, 3), Snapshot: raft.Snapshot{Base: out.Keep.Take.Base, File: fileOf(2), Size: 1 << 12, Sum: 7}})
+	c.persist()
+	c.receive("b", 3, raft.AppendConflict{Prev: c.Status().Base.Index, Hint: id(3, 1)})
+	require.Equal(t, id(17, 3), c.progress("b").Offered)
+	out = c.commits(8)
+	taken(c, out.Keep.Take, 3)
+	c.persist()
+	require.LessOrEqual(t, c.Status().Base.Index, raft.Index(17), "it keeps what b needs after the snapshot")
+
+	for range 32 {
+		c.propose(strings.Repeat("x", 200))
+	}
+	c.echo("c", 25)
+	c.now = max(c.now, c.out.WakeAt)
+	out = c.receive("b", 3, raft.AppendReply{Match: 17})
+	require.Equal(t, "probe", c.progress("b").State, "the log has grown beyond what is kept for b")
+	require.NotEmpty(t, successorsSent(out, "c"))
+	assert.Equal(t, peersNamed("c"), c.Status().Successors)
 }
 
 // A leader skips the heartbeats of a busy follower, but not the one that names other successors.

@@ -30,10 +30,6 @@ func (h *handler) changeMembers(w http.ResponseWriter, r *http.Request) (int, an
 	if err != nil {
 		return 0, nil, err
 	}
-	change, err := h.asChange(asked)
-	if err != nil {
-		return 0, nil, err
-	}
 	leave, err := enter(h.changes, "wait for a membership change")
 	if err != nil {
 		return 0, nil, err
@@ -41,6 +37,10 @@ func (h *handler) changeMembers(w http.ResponseWriter, r *http.Request) (int, an
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), ChangeTimeout)
 	defer cancel()
+	change, err := h.asChange(asked, h.upToDate(ctx))
+	if err != nil {
+		return 0, nil, err
+	}
 	now, err := h.member.ChangeMembers(ctx, change, raft.Index(asked.IfIndex))
 	switch {
 	case errors.Is(err, node.ErrOutcomeUnknown) && errors.Is(err, context.DeadlineExceeded):
@@ -49,6 +49,15 @@ func (h *handler) changeMembers(w http.ResponseWriter, r *http.Request) (int, an
 		return 0, nil, err
 	}
 	return http.StatusOK, Changed{Done: true, Members: describeMembers(now, h.member.Status())}, nil
+}
+
+// upToDate makes this member learn of the configuration in force. It returns false if it could not.
+func (h *handler) upToDate(ctx context.Context) bool {
+	if h.member.Status().Role == raft.Leader {
+		return true
+	}
+	_, err := h.member.ReadIndex(ctx)
+	return err == nil
 }
 
 // parseChange parses the body of POST /members. The error is an *Error.
@@ -69,8 +78,9 @@ func badChange(format string, args ...any) error {
 	return errorf(BadRequest, "the documentation of admin.Change shows what a change holds", format, args...)
 }
 
-// asChange converts the change for the library.
-func (h *handler) asChange(c Change) (raft.Change, error) {
+// asChange converts the change for the library. If this member is not up to date, asChange leaves to the leader what depends on
+// the configuration.
+func (h *handler) asChange(c Change, upToDate bool) (raft.Change, error) {
 	out := raft.Change{Cancel: c.Cancel}
 	var errs []error
 	kept := func(err error) { errs = append(errs, err) }
@@ -90,7 +100,7 @@ func (h *handler) asChange(c Change) (raft.Change, error) {
 		}
 	}
 	for _, r := range c.Replace {
-		replacement, err := h.asReplacement(r)
+		replacement, err := h.asReplacement(r, upToDate)
 		kept(err)
 		out.Replace = append(out.Replace, replacement)
 	}
@@ -114,7 +124,7 @@ func (h *handler) asChange(c Change) (raft.Change, error) {
 			kept(e)
 		}
 	}
-	if c.IfIndex == 0 { // with IfIndex, the library checks first whether that configuration is in force
+	if upToDate && c.IfIndex == 0 { // with IfIndex, the library checks first whether that configuration is in force
 		kept(h.checkIncarnations(out))
 	}
 	return out, errors.Join(errs...)
@@ -158,8 +168,8 @@ func asPriority(u Update) (*raft.Priority, error) {
 }
 
 // asReplacement adds fields that the body leaves out: the id of the old member, and the address and URL of the member with
-// the new id. If this member does not know that address and URL, it leaves the request to the leader.
-func (h *handler) asReplacement(r Replacement) (raft.Replacement, error) {
+// the new id.
+func (h *handler) asReplacement(r Replacement, upToDate bool) (raft.Replacement, error) {
 	old, err := asPeer(r.Old)
 	if err != nil {
 		return raft.Replacement{}, err
@@ -167,7 +177,7 @@ func (h *handler) asReplacement(r Replacement) (raft.Replacement, error) {
 	by, err := newMember(r.New)
 	by.ID = cmp.Or(by.ID, old.ID)
 	status := h.member.Status()
-	if err == nil && status.Role == raft.Leader && by.ID == status.ID {
+	if err == nil && upToDate && by.ID == status.Leader {
 		err = errorf(MemberUnreachable, "POST /transfer makes another member the leader; then send the same change again",
 			"%s leads, and cannot be replaced by itself", by.ID)
 	}
@@ -176,7 +186,7 @@ func (h *handler) asReplacement(r Replacement) (raft.Replacement, error) {
 	}
 	known := h.member.Members()
 	was, found := standsIn(known.Configuration, old, by.ID)
-	if !found && status.Role != raft.Leader {
+	if !found && !upToDate {
 		return raft.Replacement{Old: old, New: by}, &node.NotLeaderError{Leader: status.LeaderMember}
 	}
 	if !found {
@@ -211,13 +221,12 @@ func idsOf(m node.Members) (ids []raft.NodeID) {
 }
 
 // checkIncarnations refuses a change that names an unknown incarnation of a known id. It also refuses to give a vote to an id
-// that belongs to both a voter and a learner. Only the leader checks this, because other members may know an older
-// configuration. While a change is under way, the library judges the request instead, because the request may ask again for the
-// same change.
+// that belongs to both a voter and a learner. While a change is under way, the library judges the request instead, because the
+// request may ask again for the same change.
 func (h *handler) checkIncarnations(c raft.Change) error {
 	members := h.member.Members()
 	known := members.Configuration
-	if h.member.Status().Role != raft.Leader || !members.Committed || known.Joint() || known.Changing() {
+	if !members.Committed || known.Joint() || known.Changing() {
 		return nil
 	}
 	named := slices.Concat(c.Promote, c.Demote, c.Remove)

@@ -186,10 +186,26 @@ func TestChange_OneOfTwoMembersWithAnID(t *testing.T) {
 func TestChange_TheLeaderDoesNotReplaceItself(t *testing.T) {
 	m := newMember(t)
 	m.SetMembers(threeVoters())
-	m.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Role: raft.Leader}})
-	failure := m.do(t, "POST", "/members", `{"replace":[{"old":{"id":"n1"},"new":{}}]}`).failure(t)
-	assert.Equal(t, "n1 leads, and cannot be replaced by itself", failure.Message)
-	assert.Contains(t, failure.Remedy, "POST /transfer")
+	for _, asked := range []node.Status{{ID: "n1", Leadership: raft.Leadership{Leader: "n1", Role: raft.Leader}}, {ID: "n2", Leadership: raft.Leadership{Leader: "n1"}}} {
+		m.SetStatus(asked)
+		failure := m.do(t, "POST", "/members", `{"replace":[{"old":{"id":"n1"},"new":{}}]}`).failure(t)
+		assert.Equal(t, "n1 leads, and cannot be replaced by itself", failure.Message)
+		assert.Contains(t, failure.Remedy, "POST /transfer")
+	}
+}
+
+// older is a member that cannot learn of the configuration in force.
+type older struct{ *rafttest.Fake[raft.FSM] }
+
+func (older) ReadIndex(context.Context) (raft.Index, error) { return 0, node.ErrReadTimedOut }
+
+func TestChange_AMemberThatMayNotBeUpToDateLeavesTheChecksToTheLeader(t *testing.T) {
+	n := older{newFake()}
+	n.SetMembers(threeVoters())
+	n.SetStatus(node.Status{ID: "n2", Leadership: raft.Leadership{Leader: "n1"}, LeaderMember: &raft.Member{ID: "n1", Meta: "http://n1"}})
+	s := admin.Handler(n, admin.Options{})
+	assert.Equal(t, 200, postMembers(t.Context(), s, `{"update":[{"id":"n2","incarnation":"9"}]}`).Code)
+	assert.Contains(t, postMembers(t.Context(), s, `{"replace":[{"old":{"id":"n9"},"new":{}}]}`).Body.String(), `"leader_url":"http://n1"`)
 }
 
 // lasting is a node whose changes take longer than the caller waits.

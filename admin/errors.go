@@ -9,7 +9,7 @@ import (
 // Code is the stable name of an error.
 type Code string
 
-// The error codes. The request changed nothing, unless the code is OutcomeUnknown, GivenUp or Internal.
+// The error codes. The request changed nothing, unless the code is OutcomeUnknown, AnswerTooLarge, GivenUp or Internal.
 const (
 	BadRequest       Code = "bad_request"
 	ValueTooLarge    Code = "value_too_large" // the body or the command is over its limit
@@ -30,6 +30,8 @@ const (
 	NotReady         Code = "not_ready"
 	Closed           Code = "closed"
 	OutcomeUnknown   Code = "outcome_unknown"
+	AnswerTooLarge   Code = "answer_too_large" // the command was applied, but its answer is too large to come from the leader
+	Refused          Code = "refused"          // the leader has refused it for a reason that only its release knows
 	// The codes of POST /members.
 	UnknownMember     Code = "unknown_member"
 	MemberExists      Code = "member_exists"
@@ -71,6 +73,8 @@ var statuses = map[Code]int{
 	NotReady:          http.StatusServiceUnavailable,
 	Closed:            http.StatusServiceUnavailable,
 	OutcomeUnknown:    http.StatusGatewayTimeout,
+	AnswerTooLarge:    http.StatusBadGateway,
+	Refused:           http.StatusConflict,
 	UnknownMember:     http.StatusNotFound,
 	MemberExists:      http.StatusConflict,
 	MemberRuns:        http.StatusConflict,

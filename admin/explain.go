@@ -23,6 +23,11 @@ func Explain(m Member, err error) *Error {
 			e.Message, e.Remedy = lost, "see docs/membership.md"
 		}
 	}
+	if e.Leader != "" && e.LeaderURL == "" {
+		if leader := m.Status().LeaderMember; leader != nil && e.Leader == string(leader.ID) {
+			e.LeaderURL = leader.Meta
+		}
+	}
 	return &e
 }
 
@@ -32,6 +37,10 @@ func explained(err error) *Error {
 	}
 	var mine *Error
 	var notLeader *node.NotLeaderError
+	var noChanges *node.RemoteChangesError
+	var stranger *node.NotMemberError
+	var remote *node.RemoteError
+	var answer *node.AnswerTooLargeError
 	var tooLarge *raft.TooLargeError
 	var snapshot *node.SnapshotError
 	var room *raft.SpaceError
@@ -41,6 +50,8 @@ func explained(err error) *Error {
 		return mine
 	case errors.Is(err, node.ErrOutcomeUnknown):
 		return errorf(OutcomeUnknown, "the request may or may not be carried out: read before you try again", "%v", err)
+	case errors.As(err, &answer):
+		return errorf(AnswerTooLarge, "read the state instead", "%v", err)
 	case errors.As(err, &full):
 		return errorf(Overloaded, "try again; if this persists, GET /status says which disk needs room", "%v", err)
 	case errors.Is(err, raft.ErrOverloaded):
@@ -49,6 +60,8 @@ func explained(err error) *Error {
 		return errorf(RemovedMember, "ask another member", "%v", err)
 	case errors.Is(err, node.ErrWiped):
 		return errorf(Closed, "ask another member; a replacement puts this one in its former place", "%v", err)
+	case errors.As(err, &stranger):
+		return errorf(Closed, `ask another member; a change with "add" adds this one, or a replacement if its disk was emptied`, "%v", err)
 	case servesNothing(err):
 		return errorf(Closed, "ask another member", "%v", err)
 	case errors.Is(err, node.ErrReadTimedOut):
@@ -65,6 +78,10 @@ func explained(err error) *Error {
 		return errorf(SnapshotFailed, "look at the log of this member; it tries again by itself", "%v", err)
 	case errors.Is(err, node.ErrSnapshotUnsupported):
 		return errorf(Unsupported, "ask another member", "%v", err)
+	case errors.As(err, &noChanges):
+		e := errorf(NotLeader, "ask the leader", "%v", err)
+		e.Leader = string(noChanges.Leader)
+		return e
 	case errors.As(err, &notLeader) && notLeader.Leader != nil:
 		e := errorf(NotLeader, "ask the leader, or try again later", "%v", err)
 		e.Leader, e.LeaderURL = string(notLeader.Leader.ID), notLeader.Leader.Meta
@@ -75,6 +92,8 @@ func explained(err error) *Error {
 		return errorf(ValueTooLarge, "propose less at once", "%v", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return errorf(NoLeader, "try again; /status says why it took so long", "the request did not begin in time: %v", err)
+	case errors.As(err, &remote):
+		return errorf(Refused, "upgrade this member and the leader to the same release, or ask the leader", "%v", err)
 	}
 	return errorf(Internal, "look at the log of this member", "%v", err)
 }
@@ -154,7 +173,7 @@ func explainMember(err error) *Error {
 		return errorf(MemberUnreachable, "give all members certificates, or Insecure on a private network",
 			"the members were not changed: %s at %s: other machines reach that address, and there is no TLS", unreachable.ID, unreachable.Address)
 	case errors.As(err, &unreachable):
-		return errorf(MemberUnreachable, fmt.Sprintf("check that %s runs, that it listens at %s, and that it can reach this member",
+		return errorf(MemberUnreachable, fmt.Sprintf("check that %s runs, that it listens at %s, and that it can reach the leader",
 			unreachable.ID, unreachable.Address), "%v", err)
 	case errors.As(err, &full) && full.Removed > 0:
 		return errorf(WasRemoved, fmt.Sprintf("start %s with an empty directory", full.ID), "%v", err)

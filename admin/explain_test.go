@@ -49,6 +49,13 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		{context.DeadlineExceeded, admin.NoLeader, "try again"},
 		{node.ErrReadTimedOut, admin.ReadTimedOut, "the state of this member"},
 		{&raft.TooLargeError{Bytes: 2, Limit: 1}, admin.ValueTooLarge, "propose less"},
+		{&node.ForwardLimitError{Member: "n2", Setting: "ForwardsMax", Limit: 9}, admin.Overloaded, "try again in a second"},
+		{&node.DiskStalledError{}, admin.Overloaded, "try again in a second"},
+		{&node.NotMemberError{Leader: "n1", ID: "n2"}, admin.Closed, `a change with "add" adds this one`},
+		{&node.RemoteChangesError{Leader: "n1"}, admin.NotLeader, "ask the leader"},
+		{&node.AnswerTooLargeError{Bytes: 2, Limit: 1}, admin.AnswerTooLarge, "read the state"},
+		{&node.RemoteError{Leader: "n1", Text: "raft: of tomorrow"}, admin.Refused, "the same release"},
+		{fmt.Errorf("%w; not applied: %w", context.DeadlineExceeded, &node.NotLeaderError{Leader: &raft.Member{ID: "n1"}}), admin.NotLeader, "ask the leader"},
 		{errors.Join(node.ErrOutcomeUnknown, context.DeadlineExceeded), admin.OutcomeUnknown, "read before you try again"},
 		{&admin.Error{Code: "mine", Remedy: "as it was"}, "mine", "as it was"},
 		{errors.New("disk on fire"), admin.Internal, "log"},
@@ -59,6 +66,9 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		assert.NotContains(t, e.Remedy, "raftkv")
 		assert.NotContains(t, e.Remedy, "--")
 	}
+	n.SetStatus(node.Status{LeaderMember: &raft.Member{ID: "n1", Meta: "http://n1"}})
+	e := admin.Explain(n, &node.RemoteChangesError{Leader: "n1"})
+	assert.Equal(t, []string{"n1", "http://n1"}, []string{e.Leader, e.LeaderURL})
 	n.SetStatus(node.Status{MajorityLost: "the disks of 2 of 3 voters are lost"})
 	assert.Equal(t, "the disks of 2 of 3 voters are lost", admin.Explain(n, &node.NotLeaderError{}).Message)
 }

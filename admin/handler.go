@@ -52,6 +52,9 @@ const (
 	BodyBytesMax   = 1 << 20
 	BodiesMax      = 64 // bodies that are being read
 	BodyTimeout    = 10 * time.Second
+
+	learnTimeout = time.Second // see leaderAfter
+	learnPoll    = 5 * time.Millisecond
 )
 
 const jsonType = "application/json"
@@ -61,6 +64,7 @@ type Member interface {
 	Status() node.Status
 	Members() node.Members
 	Ready(ctx context.Context) error
+	ReadIndex(ctx context.Context) (raft.Index, error)
 	Err() error
 	ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (node.Members, error)
 	TransferLeadership(ctx context.Context, to raft.NodeID) error
@@ -77,7 +81,8 @@ type Options struct {
 	Metrics http.Handler
 	// Hosts are further names under which clients reach the handler, for instance that of a proxy. See Guard.
 	Hosts []string
-	// CheckChange may refuse a change that the library accepts, for instance because of its Meta. Nil: none is refused.
+	// CheckChange may refuse a change that the library accepts, for instance because of its Meta. Before it is called, this
+	// member has learned of the configuration in force, if that was possible. Nil: no change is refused.
 	CheckChange func(raft.Change) *Error
 }
 
@@ -257,10 +262,32 @@ func (h *handler) transfer(_ http.ResponseWriter, r *http.Request) (int, any, er
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
 	defer cancel()
-	if err := h.member.TransferLeadership(ctx, raft.NodeID(r.URL.Query().Get("to"))); err != nil {
+	before, to := h.member.Status().Leader, raft.NodeID(r.URL.Query().Get("to"))
+	if err := h.member.TransferLeadership(ctx, to); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, Transferred{Leader: string(h.member.Status().Leader)}, nil
+	if to == "" {
+		to = h.leaderAfter(ctx, before)
+	}
+	return http.StatusOK, Transferred{Leader: string(to)}, nil
+}
+
+// leaderAfter returns the next leader. If another member has transferred its leadership, this member learns of it a little
+// later.
+func (h *handler) leaderAfter(ctx context.Context, before raft.NodeID) raft.NodeID {
+	ctx, cancel := context.WithTimeout(ctx, learnTimeout)
+	defer cancel()
+	for {
+		now := h.member.Status().Leader
+		if now != "" && now != before {
+			return now
+		}
+		select {
+		case <-ctx.Done():
+			return now
+		case <-time.After(learnPoll):
+		}
+	}
 }
 
 // snapshot makes this member take a snapshot. If that takes longer than a request may, the answer has status 202, and /status

@@ -172,6 +172,22 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	assert.Contains(t, r.failure(t).Message, "no space")
 }
 
+// late is a member that learns of the next leader after the transfer.
+type late struct{ *rafttest.Fake[raft.FSM] }
+
+func (n late) TransferLeadership(context.Context, raft.NodeID) error {
+	time.AfterFunc(20*time.Millisecond, func() { n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Leader: "n3"}}) })
+	return nil
+}
+
+func TestTransfer_ThroughAFollowerAnswersWithTheNextLeader(t *testing.T) {
+	n := late{newFake()}
+	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Leader: "n2"}})
+	w := httptest.NewRecorder()
+	admin.Handler(n, admin.Options{}).ServeHTTP(w, direct(t.Context(), http.MethodPost, admin.TransferPath, ""))
+	assert.JSONEq(t, `{"leader":"n3"}`, w.Body.String())
+}
+
 func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 	m := newMember(t)
 	assert.JSONEq(t, `{"leader":"n2"}`, m.do(t, "POST", "/transfer?to=n2", "").body)

@@ -123,9 +123,6 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 			w.transfer, open = 0, 0 // the leader may accept proposals after that answer
 		}
 	}
-	if w.transfer > 0 && w.now-w.since >= w.transferMax {
-		k.broken("G15", "%s has been transferring its leadership for %v", n, time.Duration(w.now-w.since))
-	}
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
 		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.RequestID == t.RequestID }) {
@@ -141,6 +138,20 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 	for i := range out.Write.Then {
 		k.checkTimeoutNow(n, s, &out.Write.Then[i])
 	}
+	k.checkTransferEnds(n)
+}
+
+// checkTransferEnds checks that a transfer ends in time. A leader that is about to end may tell a target with the whole log to
+// campaign as late as it likes. From then on, it waits for the outcome.
+func (k *checker) checkTransferEnds(n *node) {
+	w := &n.seen
+	if w.transfer == 0 || w.now-w.since < w.transferMax {
+		return
+	}
+	if r := k.c.work.request(w.transfer); r != nil && r.leaving && w.now < w.toldUntil {
+		return
+	}
+	k.broken("G15", "%s has been transferring its leadership for %v", n, time.Duration(w.now-w.since))
 }
 
 // fitness is the highest match index among a leader's voters. some is false if no voter counts.
@@ -159,9 +170,14 @@ type choice struct{ all, leads, able fitness }
 // able reports whether a leader takes a voter's priority for what its configuration says (docs/elections-in-raft.md): the voter
 // has reported that nothing hinders it, and it does not lack entries for long.
 func (n *node) able(s *raft.CoreStatus, p *raft.PeerProgress) bool {
+	return n.unhindered(s, p) && (p.State == "replicate" || p.Match >= s.Last.Index)
+}
+
+// unhindered reports the same, whether the leader sends the voter everything or looks for the place at which the logs agree.
+func (n *node) unhindered(s *raft.CoreStatus, p *raft.PeerProgress) bool {
 	late := p.LagsSince > 0 && n.seen.now-p.LagsSince >= n.timeout()
 	reported := n.seen.of(peerOf(p)).echoed != raft.RPCID{}
-	return reported && !late && (p.State == "replicate" || p.Match >= s.Last.Index) && p.Hindered == 0 && p.Backoff <= 0 && n.priority(s, peerOf(p)) > 0
+	return reported && !late && p.Hindered == 0 && p.Backoff <= 0 && n.priority(s, peerOf(p)) > 0
 }
 
 // priority returns the priority of a peer as a member sees it.
@@ -174,8 +190,8 @@ func (n *node) priority(s *raft.CoreStatus, p raft.Peer) int {
 
 // fittest returns the highest match indexes that a leader knew before a step. It counts the voters that the leader has heard
 // recently, except those that show a loss of acknowledged entries in the step. A voter that becomes or ceases to be able in the
-// step does not count as able.
-func (k *checker) fittest(n *node, before *raft.CoreStatus) (f choice) {
+// step does not count as able. One that refuses an append has ceased, even if it becomes able again.
+func (k *checker) fittest(n *node, before *raft.CoreStatus, events []raft.Event) (f choice) {
 	w := &n.seen
 	if before.Role != raft.Leader || w.term != before.Term {
 		return f
@@ -193,11 +209,31 @@ func (k *checker) fittest(n *node, before *raft.CoreStatus) (f choice) {
 		if n.priority(before, peer) > 0 && n.priority(&n.status, peer) > 0 {
 			f.leads.add(p)
 		}
-		if now := progressOn(&n.status, peer); now != nil && n.able(before, p) && n.able(&n.status, now) {
+		if now := progressOn(&n.status, peer); now != nil && n.able(before, p) && n.able(&n.status, now) && !refusesAppend(events, peer) {
 			f.able.add(p)
 		}
 	}
 	return f
+}
+
+// refusesAppend reports whether the peer refuses an append in a step.
+func refusesAppend(events []raft.Event, peer raft.Peer) bool {
+	return slices.ContainsFunc(events, func(e raft.Event) bool {
+		r, received := e.(raft.Received)
+		if !received || r.Message.From != peer {
+			return false
+		}
+		_, refused := r.Message.Body.(raft.AppendConflict)
+		return refused
+	})
+}
+
+// answers reports whether a message of the peer arrives in a step.
+func answers(events []raft.Event, peer raft.Peer) bool {
+	return slices.ContainsFunc(events, func(e raft.Event) bool {
+		r, received := e.(raft.Received)
+		return received && r.Message.From == peer
+	})
 }
 
 // checkChoice checks the target of a transfer if the leader may choose the target. The messages of the step itself can only
@@ -214,7 +250,7 @@ func (k *checker) checkChoice(n *node, before *raft.CoreStatus, events []raft.Ev
 		if out.Trace[i].Kind == raft.TraceTransfer {
 			k.checkTarget(n, out.Trace[i].Peer, out.Trace[i+1:], fittest.all)
 			if !n.status.FSMHangs { // see N85
-				k.checkPreferred(n, before, out.Trace[i].Peer, asked, fittest)
+				k.checkPreferred(n, before, events, out.Trace[i].Peer, asked, fittest)
 			}
 		}
 	}
@@ -226,8 +262,9 @@ func (k *checker) checkChoice(n *node, before *raft.CoreStatus, events []raft.Ev
 }
 
 // checkPreferred checks that a leader prefers able voters. If there is none, or none that is ahead of a stalled disk, it chooses
-// any voter that is no standby. Only a leader that cannot do its work chooses a standby.
-func (k *checker) checkPreferred(n *node, before *raft.CoreStatus, target raft.NodeID, asked bool, fittest choice) {
+// any voter that is no standby. Only a leader that cannot do its work chooses a standby. An answer may make the target able, and
+// a later one in the same step may undo that.
+func (k *checker) checkPreferred(n *node, before *raft.CoreStatus, events []raft.Event, target raft.NodeID, asked bool, fittest choice) {
 	match, able, standby := raft.Index(0), false, true
 	for i := range n.status.Peers { // its id may occur twice
 		p := &n.status.Peers[i]
@@ -236,6 +273,7 @@ func (k *checker) checkPreferred(n *node, before *raft.CoreStatus, target raft.N
 		}
 		was := progressOn(before, peerOf(p))
 		match, able = max(match, p.Match), able || n.able(&n.status, p) || was != nil && n.able(before, was)
+		able = able || n.unhindered(&n.status, p) && answers(events, peerOf(p))
 		standby = standby && n.priority(&n.status, peerOf(p)) == 0 && n.priority(before, peerOf(p)) == 0
 		if was != nil {
 			match = max(match, was.Match)

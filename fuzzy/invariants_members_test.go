@@ -259,3 +259,30 @@ func TestInvariants_OfChangesNoticeTheirBreach(t *testing.T) {
 		assert.Equal(t, row.breach, c.failure != nil, "%s: %v", row.about, c.failure)
 	}
 }
+
+// The result of a change is no older than what was committed when the change was asked for, unless a disk has lost that.
+func TestInvariants_N69ExcusesAnOldResultOnlyAfterALoss(t *testing.T) {
+	for _, row := range []struct {
+		about   string
+		lie     func(c *cluster, liar *node)
+		excused bool
+	}{
+		{"no disk lied", func(*cluster, *node) {}, false},
+		{"a disk lied, and has lost nothing", liesIdly, false},
+		{"a disk has lost what is committed", forgetsCommitted, true},
+	} {
+		c, lead, follower := withSpare(t)
+		row.lie(c, follower)
+		floor := c.check.committed()
+		newest := &c.check.canonical[floor-1]
+		newest.slot.config = &loggedConfig{Configuration: *lead.config(), index: floor}
+		ch := &changing{Change: raft.Change{Promote: []raft.Peer{follower.peer()}}}
+		answer := raft.Answer{Kind: raft.AnswerChanged, ID: raft.EntryID{Index: configured(lead.log).index}}
+		require.Nil(t, c.failure)
+		c.check.checkChangeAnswer(lead, &request{kind: changeRequest, change: ch, node: lead, floor: floor}, answer)
+		if !row.excused {
+			expectBreach(t, c, "N69")
+		}
+		assert.Equal(t, row.excused, c.failure == nil, "%s: %v", row.about, c.failure)
+	}
+}

@@ -40,7 +40,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	if n.seen.gone {
 		heard = 0
 	}
-	leads, fittest := n.seen.leads, k.fittest(n, before)
+	leads, fittest := n.seen.leads, k.fittest(n, before, events)
 	n.seen.recordEvents(n, before, events)
 	k.checkTermRise(n, before, events, out, heard)
 	k.checkStamps(n, events, out)
@@ -167,10 +167,10 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	leads, begins := s.Role == raft.Leader || before.Role == raft.Leader, false
 	for i := range out.Trace {
 		switch event := &out.Trace[i]; event.Kind {
-		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign, raft.TraceSteppedDown:
+		case raft.TraceVoteGranted, raft.TracePreCampaign, raft.TraceCampaign:
 			w.cause, begins = w.now, true
-		case raft.TracePreVoteGranted:
-			w.cause = w.now // it may lengthen the running wait, but does not begin another one
+		case raft.TracePreVoteGranted, raft.TraceSteppedDown:
+			w.cause = w.now // the running wait may become longer or shorter, but no other one begins
 		case raft.TraceLeader:
 			leads = true
 		case raft.TraceVoteDenied, raft.TracePreVoteDenied:
@@ -198,7 +198,8 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
 	limit := n.waitMost(before, w.waits)
-	if w.beat != w.now && !begins {
+	// Late messages of a leader that has stepped down begin no wait, although they may name other successors.
+	if beats := w.beat == w.now && s.Leader != ""; !beats && !begins {
 		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
 	}
 	w.limit = limit
@@ -411,10 +412,11 @@ func whole(a *raft.AppendRequest) bool {
 }
 
 // checkBootstraps checks entry 1. An uninitialized member accepts entry 1 only if the member was started with the same list.
-// A bootstrapper writes it only after all members have answered the present probe that they are uninitialized.
+// A bootstrapper writes it only after all members have answered the present probe that they are uninitialized. A member that
+// gets its first term together with its first entries takes them from a leader, in no bootstrap.
 func (k *checker) checkBootstraps(n *node, before *raft.CoreStatus, out *raft.Output) {
 	l := out.Write.Log
-	if l == nil || before.Term > 0 || len(l.Entries) == 0 {
+	if l == nil || n.status.Term > 0 || len(l.Entries) == 0 {
 		return
 	}
 	k.c.holds(!before.Uninitialized || n.given.SameList(n.status.Config), "G16",

@@ -319,6 +319,19 @@ func TestInvariants_ASnapshotMayComeFromAnEarlierLeader(t *testing.T) {
 	assert.Nil(t, c.failure)
 }
 
+// An uninitialized member needs no list to take its first term and entry 1 from a leader, in one step.
+func TestInvariants_AMemberThatIsAddedTakesPartInNoBootstrap(t *testing.T) {
+	c, _, n := running(t)
+	before, out := raft.CoreStatus{Uninitialized: true}, raft.Output{}
+	n.given = raft.Configuration{}
+	out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry, *n.log[1].entry}}
+	c.check.checkBootstraps(n, &before, &out)
+	require.Nil(t, c.failure)
+	n.status.Term = 0
+	c.check.checkBootstraps(n, &before, &out)
+	expectBreach(t, c, "G16")
+}
+
 // A wait may grow and end within one step. Then it has the same length after the step as before, but it is newly drawn.
 func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	c, other, n := running(t)
@@ -330,6 +343,30 @@ func TestInvariants_AnAttemptDrawnAnewIsSound(t *testing.T) {
 	c.check.checkConversation(n, &before, nil, &out)
 	assert.Nil(t, c.failure)
 	n.seen.now++
+	c.check.checkConversation(n, &before, nil, &out)
+	expectBreach(t, c, "N15")
+}
+
+// A follower waits for its rank among the successors that its leader had named when it stepped down. A heartbeat that arrives
+// later may name others, which does not end that wait.
+func TestInvariants_ALateHeartbeatOfAFormerLeaderBeginsNoWait(t *testing.T) {
+	c, other, n := running(t)
+	w := &n.seen
+	w.now = n.now().Mono
+	before, out := n.status, raft.Output{WakeAt: w.now + 4*n.timeout()}
+	beat := given(message(other, n, before.Term, raft.Heartbeat{}))
+	n.status.Successors, n.status.Span = []raft.Peer{{ID: "x"}, {ID: "y"}, {ID: "z"}, n.peer()}, n.timeout()
+	c.check.checkConversation(n, &before, beat, &out)
+	n.status.Leader, n.status.LeaderIncarnation = "", 0
+	out.Trace = []raft.TraceEvent{{Kind: raft.TraceSteppedDown, Peer: other.id}}
+	c.check.checkConversation(n, &before, given(message(other, n, before.Term, raft.SteppedDown{})), &out)
+	before, out.Trace = n.status, nil
+	n.status.Successors = nil
+	c.check.checkConversation(n, &before, beat, &out)
+	w.now += 4 * n.timeout()
+	c.check.checkConversation(n, &before, nil, &out)
+	require.Nil(t, c.failure)
+	w.now++
 	c.check.checkConversation(n, &before, nil, &out)
 	expectBreach(t, c, "N15")
 }

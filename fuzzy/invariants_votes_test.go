@@ -78,7 +78,7 @@ func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 		c, n, _ := running(t)
 		n.status.Peers = append([]raft.PeerProgress(nil), n.status.Peers...)
 		n.seen.now = n.now().Mono
-		best := c.check.fittest(n, &n.status)
+		best := c.check.fittest(n, &n.status, nil)
 		require.True(t, best.able.some)
 		n.status.Peers[0].Match = best.able.match - 1
 		if len(out.Trace) > 0 {
@@ -184,7 +184,7 @@ func TestInvariants_AMemberThatShowsALossIsNoTarget(t *testing.T) {
 			}
 			n.status.Peers = slices.Clone(before.Peers)
 			n.status.Peers[0].State, n.status.Peers[0].Match = "stale", 0
-			best := c.check.fittest(n, &before)
+			best := c.check.fittest(n, &before, nil)
 			require.Equal(t, others, best.all.some)
 			trace := row.shown(raft.TraceEvent{Kind: raft.TraceTransfer, Peer: id},
 				raft.TraceEvent{Kind: raft.TraceStaleMember, Peer: id, Index: before.Peers[0].Match})
@@ -208,7 +208,7 @@ func TestInvariants_WhenAllHaveLostTheirLogsThereIsNoTarget(t *testing.T) {
 		n.status.Peers[i].State = "stale"
 	}
 	out := raft.Output{Answers: []raft.Answer{{Kind: raft.AnswerRefused, Refusal: raft.RefusedNoTarget}}}
-	c.check.checkChoice(n, &before, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before))
+	c.check.checkChoice(n, &before, []raft.Event{raft.TransferRequested{}}, &out, c.check.fittest(n, &before, nil))
 	assert.Nil(t, c.failure)
 }
 
@@ -244,6 +244,69 @@ func TestInvariants_AVoterThatIsLeavingIsTheLastChoice(t *testing.T) {
 		c.check.checkChoice(n, &n.status, nil, &out, best)
 		if row.holds {
 			assert.Nil(t, c.failure, row.what)
+			continue
+		}
+		expectBreach(t, c, "G15")
+	}
+}
+
+// A voter that refuses an append in the step lacks entries at that moment. An answer of the target may show that it lacks none.
+func TestInvariants_AnswersWithinAStepDecideWhoIsAble(t *testing.T) {
+	for _, row := range []struct {
+		what   string
+		bodies []any // of the messages from the voter with the longest log, and from the target
+		state  string
+		holds  bool
+	}{
+		{"nothing arrives", []any{nil, nil}, "replicate", false},
+		{"the other one refuses an append", []any{raft.AppendConflict{}, nil}, "replicate", true},
+		{"a target that lacks entries", []any{nil, nil}, "probe", false},
+		{"a target that refuses an append", []any{raft.AppendConflict{}, raft.AppendConflict{}}, "probe", true},
+	} {
+		c, n, _ := running(t)
+		n.seen.now = n.now().Mono
+		n.status.Peers = slices.Clone(n.status.Peers)
+		longest, target := &n.status.Peers[0], &n.status.Peers[1]
+		before := n.status
+		before.Peers = slices.Clone(n.status.Peers)
+		before.Peers[1].Match, target.Match, target.State = longest.Match-1, longest.Match-1, row.state
+		before.Peers[1].State = row.state
+		events := []raft.Event{raft.TransferRequested{}}
+		for i, body := range row.bodies {
+			if m, ok := body.(raft.AppendConflict); ok {
+				events = append(events, raft.Received{Message: raft.Message{From: peerOf(&n.status.Peers[i]), Body: m}})
+			}
+		}
+		out := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TraceTransfer, Peer: target.ID}}}
+		c.check.checkChoice(n, &before, events, &out, c.check.fittest(n, &before, events))
+		if row.holds {
+			assert.Nil(t, c.failure, row.what)
+			continue
+		}
+		expectBreach(t, c, "G17")
+	}
+}
+
+// A leader that is about to end has the time of an election once it has told its target to campaign, however late that was.
+func TestInvariants_ATransferEndsInTime(t *testing.T) {
+	for _, row := range []struct {
+		leaving bool
+		told    raft.Time // before now
+		holds   bool
+	}{
+		{false, 1, false},
+		{true, 1, true},
+		{true, 3, false},
+	} {
+		c, n, _ := running(t)
+		c.work.requests = append(c.work.requests, request{leaving: row.leaving})
+		w := &n.seen
+		w.now = n.now().Mono
+		w.transfer, w.since = raft.RequestID(len(c.work.requests)-1), w.now-600*n.timeout()
+		w.toldUntil = w.now + (2-row.told)*n.timeout()
+		c.check.checkTransferEnds(n)
+		if row.holds {
+			assert.Nil(t, c.failure)
 			continue
 		}
 		expectBreach(t, c, "G15")

@@ -425,7 +425,9 @@ func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
 		c.mustHold(l.leader.status.Role == raft.Leader || l.takeovers < c.stats.Takeovers, "L4", "%s lost its leadership in an idle cluster", l.leader)
-		beats := (len(c.nodes) - 1) * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2) * max(1, c.profile.Node.Unequal)
+		// A leader whose disk stalls appends a no-op. Until a follower has written it, the leader repeats that append.
+		timeouts := int((c.profile.quietTime()+2*c.profile.World.Disk)/c.profile.ElectionTimeout + 2)
+		beats := (len(c.nodes) - 1) * 2 * 3 * timeouts * max(1, c.profile.Node.Unequal)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes

@@ -25,6 +25,45 @@ func TestLiveness_ATransferMustComeAbout(t *testing.T) {
 	}
 }
 
+// A member that times out between the leader's heartbeats need not be seen following, but it must be in the leader's term.
+func TestLiveness_AMemberThatTimesOutBetweenHeartbeatsNeedNotFollow(t *testing.T) {
+	for _, row := range []struct {
+		about    string
+		faster   sim.Time // how many times shorter its election timeout is than the leader's
+		leader   bool     // it knows the leader
+		earlier  raft.Term
+		followed bool
+	}{
+		{"it follows", 1, true, 0, true},
+		{"it follows nobody", 1, false, 0, false},
+		{"it follows nobody, although heartbeats come often enough", 3, false, 0, false},
+		{"it times out between heartbeats", 4, false, 0, true},
+		{"it times out between heartbeats, in an earlier term", 4, false, 1, false},
+	} {
+		c, lead, follower := running(t)
+		l := &liveness{c: c, core: 0b111, leader: lead}
+		require.True(t, l.followed())
+		if follower.faster, follower.status.Term = row.faster, lead.status.Term-row.earlier; !row.leader {
+			follower.status.Leader = ""
+		}
+		assert.Equal(t, row.followed, l.followed(), row.about)
+	}
+}
+
+// A leader whose disk stalls appends a no-op, and repeats that append until the followers have written it.
+func TestLiveness_AnIdleLeaderRepeatsTheNoOpOfAStalledDisk(t *testing.T) {
+	c, lead, _ := running(t)
+	c.profile.World.Disk = 10 * c.profile.ElectionTimeout
+	beats := 2 * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
+	repeats := 2 * 2 * 3 * 2 * 10
+	c.live = &liveness{c: c, core: 7, leader: lead, sent: c.net.Sent - beats - repeats}
+	c.live.end()
+	require.Nil(t, c.failure)
+	c.live.sent--
+	c.live.end()
+	expectBreach(t, c, "L8")
+}
+
 // An infeasible transfer is not requested.
 func TestLiveness_AnInfeasibleTransferIsNotRequested(t *testing.T) {
 	c, lead, _ := running(t)

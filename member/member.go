@@ -131,15 +131,17 @@ func (m *Member) attend() {
 	}
 }
 
-// Shutdown ends the member in the order that disturbs clients least. First it transfers leadership, while the servers still
-// answer, for at most a second. Then it shuts the servers down: they take no new connections, and have until the end of ctx to
-// finish their requests. Then it closes them, and the member. Shutdown returns what Close returns.
+// Shutdown ends the member in the order that disturbs clients least. First, if it leads, it transfers its leadership, while the
+// servers still answer, for at most a second. Then it shuts the servers down: they take no new connections, and have until the
+// end of ctx to finish their requests. Then it closes them, and the member. Shutdown returns what Close returns.
 //
 // Call it as well if the member has ended by itself, see Done.
 func (m *Member) Shutdown(ctx context.Context, servers ...*http.Server) error {
-	transferring, cancel := context.WithTimeout(ctx, transferTimeout)
-	_ = m.node.TransferLeadership(transferring, "") // if it fails, Close tries again
-	cancel()
+	if m.node.Status().Role == raft.Leader { // otherwise the leader would be asked to
+		transferring, cancel := context.WithTimeout(ctx, transferTimeout)
+		_ = m.node.TransferLeadership(transferring, "") // if it fails, Close tries again
+		cancel()
+	}
 	var ending sync.WaitGroup
 	for _, s := range servers {
 		ending.Go(func() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
+	"github.com/coxswain/raft/internal/testca"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -215,6 +216,23 @@ func TestShutdown_LetsRequestsFinish(t *testing.T) {
 	assert.Equal(t, http.StatusOK, <-status)
 	require.NoError(t, <-ended)
 	assert.ErrorIs(t, m.Err(), raft.ErrClosed)
+}
+
+// A member that follows ends without a transfer, although it could ask the leader for one.
+func TestShutdown_OfAFollowerMovesNoLeader(t *testing.T) {
+	c := newTrio(t, testca.New(t))
+	before := c.members[0].Status()
+	for _, m := range c.members {
+		if m.Status().Role != raft.Leader {
+			require.NoError(t, m.Shutdown(t.Context()))
+			break
+		}
+	}
+	for _, m := range c.members {
+		if now := m.Status(); now.Err == nil {
+			assert.Equal(t, before.Term, now.Term)
+		}
+	}
 }
 
 // A request that does not end delays the shutdown no longer than its context.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/internal/load"
 	"github.com/coxswain/raft/node"
 )
 
@@ -41,33 +40,33 @@ func TestLoopback_PlannedTransfersCostNoOutcome(t *testing.T) {
 			}
 		})
 	}
-	synced := make(chan []time.Duration, 1)
-	go func() { synced <- syncedWrites(t, ctx, l.dir) }()
-	var spans [][2]time.Time
+	var synced []time.Duration
+	proposers.Go(func() {
+		var err error
+		synced, err = load.SyncedWrites(ctx, l.dir)
+		assert.NoError(t, err)
+	})
+	var spans []load.Span
 	for range plannedTransfers {
 		at := time.Now()
 		if err := l.leader().TransferLeadership(t.Context(), ""); err != nil {
 			t.Logf("a transfer failed: %v", err) // a slow machine
 			continue
 		}
-		spans = append(spans, [2]time.Time{at, time.Now()})
+		spans = append(spans, load.Span{Began: at, Ended: time.Now()})
 		<-time.After(20 * time.Millisecond)
 	}
 	stop()
 	proposers.Wait()
 	all := slices.Concat(acked...)
-	slices.SortFunc(all, time.Time.Compare)
-	var gaps []time.Duration
+	gaps := load.Pauses(all, spans)
 	var asked []time.Duration
 	for _, s := range spans {
-		gaps, asked = append(gaps, pauseWithin(all, s[0], s[1])), append(asked, s[1].Sub(s[0]))
+		asked = append(asked, s.Ended.Sub(s.Began))
 	}
 	slices.Sort(asked)
-	write := <-synced
-	slices.Sort(gaps)
-	slices.Sort(write)
 	t.Logf("%d transfers, %d commands: writes pause for %v in the median, %v at most; transfers take %v; a synced write takes %v in the median", len(spans),
-		len(all), gaps[len(gaps)/2], gaps[len(gaps)-1], asked[len(asked)/2], write[len(write)/2])
+		len(all), gaps[len(gaps)/2], gaps[len(gaps)-1], asked[len(asked)/2], synced[len(synced)/2])
 	l.appliedOnce(t, len(all))
 }
 
@@ -93,32 +92,6 @@ func (l *loopback) proposeSomewhere(t *testing.T, command string) bool {
 			}
 		}
 	}
-}
-
-// pauseWithin returns the longest time without an acknowledgement that overlaps a transfer.
-func pauseWithin(acked []time.Time, began, ended time.Time) (longest time.Duration) {
-	i, _ := slices.BinarySearchFunc(acked, began, time.Time.Compare)
-	for i = max(i, 1); i < len(acked) && acked[i-1].Before(ended); i++ {
-		longest = max(longest, acked[i].Sub(acked[i-1]))
-	}
-	return longest
-}
-
-// syncedWrites measures small synced writes to the disk of the members until the context ends.
-func syncedWrites(t *testing.T, ctx context.Context, dir string) (took []time.Duration) {
-	f, err := os.Create(filepath.Join(dir, "synced"))
-	if !assert.NoError(t, err) {
-		return []time.Duration{0}
-	}
-	defer f.Close()
-	for ctx.Err() == nil || len(took) == 0 {
-		began := time.Now()
-		_, err := f.Write(make([]byte, 256))
-		assert.NoError(t, errors.Join(err, f.Sync()))
-		took = append(took, time.Since(began))
-		<-time.After(10 * time.Millisecond)
-	}
-	return took
 }
 
 // appliedOnce checks that every member applies as many commands as were acknowledged, each once.

@@ -1,6 +1,7 @@
 package rafttest
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
@@ -14,7 +15,7 @@ import (
 // applies each proposal at once, and fails if the test requests it. Any goroutine may call its methods.
 type Fake[F raft.FSM] struct {
 	FSM F
-	// Leader is the channel from which Watch takes the values that it yields.
+	// Leader is the channel from which Watch takes the values that it yields after the first.
 	Leader chan raft.Leadership
 
 	mu      sync.Mutex
@@ -27,7 +28,8 @@ type Fake[F raft.FSM] struct {
 
 // NewFake returns a fake node with this id and state machine.
 func NewFake[F raft.FSM](id raft.NodeID, fsm F) *Fake[F] {
-	return &Fake[F]{FSM: fsm, Leader: make(chan raft.Leadership), status: node.Status{ID: id}}
+	leads := raft.Leadership{Term: 1, Leader: id, Role: raft.Leader}
+	return &Fake[F]{FSM: fsm, Leader: make(chan raft.Leadership), status: node.Status{ID: id, Leadership: leads}}
 }
 
 // End sets the result of Err.
@@ -79,11 +81,12 @@ func (n *Fake[F]) ReadIndex(context.Context) (raft.Index, error) {
 	return n.index, n.err
 }
 
-// TransferLeadership makes Status name the other member as the leader.
+// TransferLeadership makes Status name the other member as the leader. Without a name, that member has a new
+// name.
 func (n *Fake[F]) TransferLeadership(_ context.Context, to raft.NodeID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.status.Leader = to
+	n.status.Leader = cmp.Or(to, n.status.Leader+"'")
 	return n.err
 }
 
@@ -135,15 +138,13 @@ func (n *Fake[F]) Err() error {
 	return n.ended
 }
 
-// Watch yields the values that the test sends to the channel Leader.
+// Watch yields the leadership in the status, and then the values that the test sends to the channel Leader.
 func (n *Fake[F]) Watch(ctx context.Context) iter.Seq[raft.Leadership] {
 	return func(yield func(raft.Leadership) bool) {
-		for {
+		for more := yield(n.Status().Leadership); more; {
 			select {
 			case l := <-n.Leader:
-				if !yield(l) {
-					return
-				}
+				more = yield(l)
 			case <-ctx.Done():
 				return
 			}

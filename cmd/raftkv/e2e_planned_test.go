@@ -2,11 +2,8 @@ package main_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +12,8 @@ import (
 	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/client"
+	"github.com/coxswain/raft/internal/demo/local"
+	"github.com/coxswain/raft/internal/load"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -24,88 +23,100 @@ const writersMost = 64
 
 // writers are the clients of one test.
 type writers struct {
+	nodes   []local.Node
+	members []*client.Client
+
+	kills []kill // of the test
+
 	mu      sync.Mutex
 	acked   []time.Time
 	failed  []error
+	unknown []unknownWrite
 	unreach int // requests that no member has received: a client sends them to another member
 	waited  int // requests for which no leader was found for a second: on a slow machine, an election may take that long
 }
 
-// write writes until the context ends.
-func (w *writers) write(ctx context.Context, members []*client.Client, key string) {
+// unknownWrite is a write of unknown outcome.
+type unknownWrite struct {
+	load.Span
+	asked string // id of the member
+	err   error
+}
+
+// kill is the end of a process.
+type kill struct {
+	load.Span // until another member leads
+	id        string
+	led       bool
+	again     time.Time // when it ran again: until then, a client may use a connection to the killed process
+}
+
+// had reports whether the request may have been under way to the killed process.
+func (k kill) had(w unknownWrite) bool {
+	return w.Ended.After(k.Began) && (k.id == w.asked && w.Began.Before(k.again) || k.led && w.Began.Before(k.Ended))
+}
+
+// write writes until the context ends. It asks another member if one has changed nothing for a reason that passes.
+func (w *writers) write(ctx context.Context, key string) {
 	for k := 0; ctx.Err() == nil; k++ {
-		began := time.Now()
-		_, err := members[rand.IntN(len(members))].Put(context.Background(), key, fmt.Append(nil, k), client.Condition{})
-		w.mu.Lock()
-		switch {
-		case err == nil:
-			w.acked = append(w.acked, time.Now())
-		case api.CodeOf(err) == api.Unreachable:
-			w.unreach++
-		case time.Since(began) > time.Second && slices.Contains([]admin.Code{admin.NoLeader, admin.NotLeader, api.LeaderUnreachable}, api.CodeOf(err)):
-			w.waited++
-		default:
-			w.failed = append(w.failed, err)
+		end := time.Now().Add(patience)
+		for w.try(key, fmt.Append(nil, k), end) {
 		}
-		w.mu.Unlock()
 	}
+}
+
+// try makes one request, and reports whether another member should be asked. After the end, the write has failed instead.
+func (w *writers) try(key string, value []byte, end time.Time) (again bool) {
+	i := rand.IntN(len(w.members))
+	began := time.Now()
+	_, err := w.members[i].Put(context.Background(), key, value, client.Condition{})
+	took := load.Span{Began: began, Ended: time.Now()}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch code := api.CodeOf(err); {
+	case err != nil && took.Ended.After(end):
+		w.failed = append(w.failed, err)
+	case err == nil:
+		w.acked = append(w.acked, took.Ended)
+	case code == api.Unreachable:
+		w.unreach++
+		return true
+	case time.Since(began) > time.Second && slices.Contains([]admin.Code{admin.NoLeader, admin.NotLeader}, code):
+		w.waited++
+		return true
+	case code == admin.OutcomeUnknown:
+		w.unknown = append(w.unknown, unknownWrite{took, w.nodes[i].ID, err})
+	default:
+		w.failed = append(w.failed, err)
+	}
+	return false
 }
 
 // startWriters starts the clients. The caller must call end once.
 func startWriters(t *testing.T, c cluster) (w *writers, end func()) {
 	shared := client.NewHTTP(writersMost, patience)
-	var members []*client.Client
+	w = &writers{nodes: c.Nodes}
 	for _, n := range c.Nodes {
-		members = append(members, n.Client(shared))
+		w.members = append(w.members, n.Client(shared))
 	}
-	w = &writers{}
 	ctx, stop := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
 	for i := range writersMost {
-		writing.Go(func() { w.write(ctx, members, fmt.Sprint("planned", i)) })
+		writing.Go(func() { w.write(ctx, fmt.Sprint("planned", i)) })
 	}
 	return w, func() {
 		stop()
 		writing.Wait()
 		shared.CloseIdleConnections()
 		assert.Empty(t, w.failed, "no request fails")
+		for _, u := range w.unknown {
+			assert.True(t, slices.ContainsFunc(w.kills, func(k kill) bool { return k.had(u) }),
+				"a request to %s of %v, which no killed process had: %v", u.asked, u.Ended.Sub(u.Began), u.err)
+		}
 		if w.waited > 0 {
 			t.Logf("%d requests found no leader for a second", w.waited)
 		}
 	}
-}
-
-// pauses returns, in order, for each of the spans the longest time without an acknowledgement that overlaps it.
-func (w *writers) pauses(spans [][2]time.Time) (pauses []time.Duration) {
-	slices.SortFunc(w.acked, time.Time.Compare)
-	for _, s := range spans {
-		i, _ := slices.BinarySearchFunc(w.acked, s[0], time.Time.Compare)
-		longest := time.Duration(0)
-		for i = max(i, 1); i < len(w.acked) && w.acked[i-1].Before(s[1]); i++ {
-			longest = max(longest, w.acked[i].Sub(w.acked[i-1]))
-		}
-		pauses = append(pauses, longest)
-	}
-	slices.Sort(pauses)
-	return pauses
-}
-
-// writesSynced measures small synced writes to the disk of the members, in order of their durations, until the context ends.
-func writesSynced(t *testing.T, ctx context.Context, dir string) (took []time.Duration) {
-	f, err := os.Create(filepath.Join(dir, "synced"))
-	if !assert.NoError(t, err) {
-		return []time.Duration{0}
-	}
-	defer f.Close()
-	for ctx.Err() == nil || len(took) == 0 {
-		began := time.Now()
-		_, err := f.Write(make([]byte, 256))
-		assert.NoError(t, errors.Join(err, f.Sync()))
-		took = append(took, time.Since(began))
-		<-time.After(poll)
-	}
-	slices.Sort(took)
-	return took
 }
 
 // A planned transfer delays writes and fails none, whichever members the clients ask.
@@ -114,48 +125,71 @@ func TestEndToEnd_PlannedTransfersFailNoWrite(t *testing.T) {
 	c, leader := startCluster(t)
 	w, end := startWriters(t, c)
 	measuring, stop := context.WithCancel(t.Context())
-	synced := make(chan []time.Duration, 1)
-	go func() { synced <- writesSynced(t, measuring, c.dir) }()
+	var synced []time.Duration
+	var measured sync.WaitGroup
+	measured.Go(func() {
+		var err error
+		synced, err = load.SyncedWrites(measuring, c.dir)
+		assert.NoError(t, err)
+	})
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
-	var spans [][2]time.Time
+	var spans []load.Span
 	for range inFull(20, 50) {
 		began := time.Now()
 		_, err := leader.Client(shared).Transfer(t.Context(), "")
 		if err != nil { // the machine may be slow
 			t.Logf("%s keeps its leadership: %v", leader.ID, err)
 		} else {
-			spans = append(spans, [2]time.Time{began, time.Now()})
+			spans = append(spans, load.Span{Began: began, Ended: time.Now()})
 		}
 		leader = c.leader("")
 		<-time.After(100 * time.Millisecond)
 	}
 	stop()
-	writes := <-synced
+	measured.Wait()
 	end()
-	pauses := w.pauses(spans)
+	pauses := load.Pauses(w.acked, spans)
 	require.NotEmpty(t, pauses)
 	t.Logf("%d transfers among %d writes of %d clients: writes pause for %v in the median, %v at most; a synced write takes %v in the median",
-		len(pauses), len(w.acked), writersMost, pauses[len(pauses)/2], pauses[len(pauses)-1], writes[len(writes)/2])
+		len(pauses), len(w.acked), writersMost, pauses[len(pauses)/2], pauses[len(pauses)-1], synced[len(synced)/2])
 }
 
-// A rolling restart delays writes and fails none. If a member does not take a connection, the client asks another one.
+// A rolling restart delays writes and fails none. If a member does not take a connection, the client asks another one. If a
+// process is then killed, only the outcomes of requests that it had are unknown.
 func TestEndToEnd_ARollingRestartFailsNoWrite(t *testing.T) {
 	t.Parallel()
 	c, _ := startCluster(t)
 	w, end := startWriters(t, c)
-	var spans [][2]time.Time
-	for _, n := range c.Nodes {
-		began := time.Now()
-		c.Process(n.ID).Stop(patience)
-		spans = append(spans, [2]time.Time{began, time.Now()})
+	var spans []load.Span
+	serves := func(n local.Node) {
 		require.NoError(t, c.Start(n.ID))
 		c.await(n, "serves", func(api.Status) bool {
 			return n.Client(client.NewHTTP(1, patience)).Ready(t.Context()) == nil
 		})
 		c.caughtUp()
 	}
+	for _, n := range c.Nodes {
+		began := time.Now()
+		c.Process(n.ID).Stop(patience)
+		spans = append(spans, load.Span{Began: began, Ended: time.Now()})
+		serves(n)
+	}
+	for _, led := range []bool{false, true} {
+		n := c.leader("")
+		if !led {
+			n = c.others(n.ID)[0]
+		}
+		k := kill{Span: load.Span{Began: time.Now()}, id: n.ID, led: led}
+		c.Kill(n.ID)
+		c.leader(n.ID)
+		k.Ended = time.Now()
+		spans = append(spans, k.Span)
+		serves(n)
+		k.again = time.Now()
+		w.kills = append(w.kills, k)
+	}
 	end()
-	t.Logf("3 restarts among %d writes of %d clients, %d of which met a closed port: writes pause for %v", len(w.acked), writersMost, w.unreach,
-		w.pauses(spans))
+	t.Logf("3 restarts and 2 kills among %d writes of %d clients: %d met a closed port, and the outcome of %d is unknown; writes pause for %v",
+		len(w.acked), writersMost, w.unreach, len(w.unknown), load.Pauses(w.acked, spans))
 }

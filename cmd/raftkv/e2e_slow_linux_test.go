@@ -34,8 +34,8 @@ func fullOnly(t *testing.T) {
 	}
 }
 
-// load is a workload that records all its requests.
-type load struct {
+// recorded is a workload that records all its requests.
+type recorded struct {
 	*workload.Workload
 	verify  func()
 	clients int
@@ -45,9 +45,9 @@ type load struct {
 	requests []workload.Request
 }
 
-func (c cluster) load(clients int, timeout time.Duration) *load {
+func (c cluster) load(clients int, timeout time.Duration) *recorded {
 	c.t.Helper()
-	l := &load{clients: clients, c: c}
+	l := &recorded{clients: clients, c: c}
 	l.Workload, l.verify = c.workAs(workload.Config{Clients: clients, Timeout: timeout, Observe: func(r workload.Request) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (c cluster) load(clients int, timeout time.Duration) *load {
 }
 
 // since returns the requests that began at the given time or later, in the order in which they ended.
-func (l *load) since(began time.Time) (all []workload.Request) {
+func (l *recorded) since(began time.Time) (all []workload.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.requests {
@@ -69,7 +69,7 @@ func (l *load) since(began time.Time) (all []workload.Request) {
 }
 
 // measure lets the clients work for a time and logs a row of figures.
-func (l *load) measure(during time.Duration, what string, args ...any) {
+func (l *recorded) measure(during time.Duration, what string, args ...any) {
 	l.c.t.Helper()
 	began, terms, slow := time.Now(), l.c.term(), l.c.writeTime()
 	<-time.After(during)
@@ -98,7 +98,7 @@ func (l *load) measure(during time.Duration, what string, args ...any) {
 }
 
 // measureElection logs the time from now until a write is acknowledged.
-func (l *load) measureElection(what string, args ...any) (elected bool) {
+func (l *recorded) measureElection(what string, args ...any) (elected bool) {
 	l.c.t.Helper()
 	began, terms := time.Now(), l.c.term()
 	ctx, cancel := context.WithTimeout(l.c.t.Context(), electionPatience)
@@ -276,7 +276,7 @@ func TestMeasure_TransfersOnSlowDisks(t *testing.T) {
 }
 
 // longestPause returns the longest time between two acknowledged writes after a given time.
-func (l *load) longestPause(began time.Time) (longest time.Duration) {
+func (l *recorded) longestPause(began time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := began

@@ -79,31 +79,29 @@ func run(ctx context.Context, self raft.Member, initial []raft.Member, dir strin
 	return errors.Join(err, m.Shutdown(ending, web)) // transfers leadership, lets requests finish, closes the member
 }
 
-// handler answers clients: GET reads the counter, and POST counts.
+// handler answers clients of any member: GET reads the counter, and POST counts.
 type handler struct {
 	*member.Member
 	state *counter
 }
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	total, err := h.answer(r)
-	var follows *node.NotLeaderError
-	switch {
-	case err == nil:
-		fmt.Fprintln(w, total)
-	case errors.As(err, &follows) && follows.Leader != nil:
-		http.Redirect(w, r, follows.Leader.Meta, http.StatusTemporaryRedirect)
-	default: // errors.Is(err, node.ErrOutcomeUnknown): it may have been counted
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+	defer cancel()
+	total, err := h.answer(ctx, r.Method)
+	if err != nil { // errors.Is(err, node.ErrOutcomeUnknown): it may have been counted
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
+	fmt.Fprintln(w, total)
 }
 
-func (h handler) answer(r *http.Request) (total uint64, err error) {
-	if r.Method == http.MethodGet { // on any member, the state has everything that was acknowledged before
-		err = h.Node().Read(r.Context(), func() { total = h.state.total })
+func (h handler) answer(ctx context.Context, method string) (total uint64, err error) {
+	if method == http.MethodGet { // the state has everything that was acknowledged before
+		err = h.Node().Read(ctx, func() { total = h.state.total })
 		return total, err
 	}
-	result, err := h.Propose(r.Context(), []byte("+")) // returns once a majority has stored it and the leader has applied it
+	result, err := h.Propose(ctx, []byte("+")) // returns once a majority has stored it and the leader has applied it
 	if err == nil {
 		total = binary.BigEndian.Uint64(result.Data)
 	}

@@ -127,7 +127,7 @@ var finished = regexp.MustCompile(`(?:done|nothing to do): configuration (\d+)`)
 // refusals are the error codes with which a command may end under faults. After such an error, the command is run again.
 var refusals = []admin.Code{
 	admin.QuorumLoss, admin.MemberUnreachable, admin.MemberRuns, admin.GivenUp, admin.ChangePending, admin.OutcomeUnknown, admin.NoLeader, admin.NotLeader,
-	api.LeaderUnreachable, api.Unreachable, admin.Overloaded, admin.NotReady, api.Restoring, admin.Closed, admin.RemovedMember,
+	api.Unreachable, admin.Overloaded, admin.NotReady, api.Restoring, admin.Closed, admin.RemovedMember,
 }
 
 // The exit codes of "raftkv members", besides 0.

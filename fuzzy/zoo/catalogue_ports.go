@@ -63,4 +63,8 @@ var ports = []Mutant{
 		value("admin/handler.go", `make(chan struct{}, ChangesMax)`, `make(chan struct{}, 1<<20)`)).arranged().outside("admin", "Change_FewRequestsWait"),
 	mutant("X62", "the body of a change has a deadline", "each byte extends it", "N10",
 		value("admin/handler.go", `time.Now().Add(BodyTimeout)`, `time.Now().Add(time.Hour)`)).arranged().outside("admin", "BodiesThatTrickle"),
+	mutant("X80", "a follower that ends moves no leader", "it asks the leader to transfer its leadership", "tests",
+		value("member/member.go", `m.node.Status().Role == raft.Leader`, `true`)).arranged().outside("member", "Shutdown_OfAFollower"),
+	mutant("X81", "a follower checks a change by the configuration in force", "it checks by the one that it knows", "tests",
+		instead("admin/changes.go", `return err == nil`, `return err == nil || true`)).arranged().outside("admin", "Change_AMemberThatMayNotBeUpToDate"),
 }

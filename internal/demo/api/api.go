@@ -17,11 +17,8 @@ const KeysPath = "/kv"
 
 // Headers.
 const (
-	// NodeHeader is a response header that names the member that carried out the request.
+	// NodeHeader is a response header that names the member that answers.
 	NodeHeader = "Raftkv-Node"
-	// ForwardedHeader names the member that forwarded the request to the leader. A request with this header is not forwarded
-	// again. A response with this header answers a forwarded request.
-	ForwardedHeader = "Raftkv-Forwarded-By"
 	// AppliedHeader is a response header of reads. It holds the raft index up to which the answering member had applied the
 	// log.
 	AppliedHeader = "Raftkv-Applied"

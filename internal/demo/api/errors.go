@@ -15,10 +15,11 @@ import (
 // The error codes of keys and values, of the HTTP server, and of clients, in addition to those of package admin. The request
 // changed nothing, unless Uncertain reports true or the code is GivenUp.
 const (
-	BadKey            admin.Code = "bad_key"
-	BadCondition      admin.Code = "bad_condition"
-	HeaderTooLarge    admin.Code = "header_too_large"
-	ConditionFailed   admin.Code = "condition_failed"
+	BadKey          admin.Code = "bad_key"
+	BadCondition    admin.Code = "bad_condition"
+	HeaderTooLarge  admin.Code = "header_too_large"
+	ConditionFailed admin.Code = "condition_failed"
+	// LeaderUnreachable comes from servers before v0.6.0.
 	LeaderUnreachable admin.Code = "leader_unreachable"
 	Restoring         admin.Code = "restoring" // a snapshot is being restored, so there is nothing to read
 	// Unreachable is created by the client. Either the request did not reach the server, or the server did not answer a read.
@@ -28,12 +29,11 @@ const (
 )
 
 var statuses = map[admin.Code]int{
-	BadKey:            http.StatusBadRequest,
-	BadCondition:      http.StatusBadRequest,
-	HeaderTooLarge:    http.StatusRequestHeaderFieldsTooLarge,
-	ConditionFailed:   http.StatusPreconditionFailed,
-	LeaderUnreachable: http.StatusServiceUnavailable,
-	Restoring:         http.StatusServiceUnavailable,
+	BadKey:          http.StatusBadRequest,
+	BadCondition:    http.StatusBadRequest,
+	HeaderTooLarge:  http.StatusRequestHeaderFieldsTooLarge,
+	ConditionFailed: http.StatusPreconditionFailed,
+	Restoring:       http.StatusServiceUnavailable,
 }
 
 // Errorf returns an error with this code and remedy.
@@ -72,7 +72,7 @@ func CodeOf(err error) admin.Code {
 // Uncertain reports whether a write that failed with the error may have been carried out.
 func Uncertain(err error) bool {
 	switch CodeOf(err) {
-	case admin.OutcomeUnknown, admin.Internal, BadResponse:
+	case admin.OutcomeUnknown, admin.AnswerTooLarge, admin.Internal, BadResponse:
 		return true
 	}
 	return false

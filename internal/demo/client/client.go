@@ -21,7 +21,8 @@ import (
 // answerBytesMax bounds the body of any answer: a value, or a page of keys.
 const answerBytesMax = 8 << 20
 
-// Client sends requests to one member, without retries. Its methods may be called from any goroutine. They return an
+// Client sends requests to one member, without retries. If that member names the leader, because the leader has to be asked
+// itself, Client asks the leader. Its methods may be called from any goroutine. They return an
 // *admin.Error. If a write fails, api.Uncertain reports whether it may still have been carried out.
 type Client struct {
 	base string
@@ -131,7 +132,7 @@ func (c *Client) Members(ctx context.Context) (admin.Members, error) {
 	return m, c.ofEarlierRelease(err)
 }
 
-// ChangeMembers asks the member to change the members. If the member does not lead, it forwards the request to the leader.
+// ChangeMembers asks the member to change the members.
 func (c *Client) ChangeMembers(ctx context.Context, change admin.Change) (admin.Changed, error) {
 	body, err := json.Marshal(change)
 	if err != nil {
@@ -172,19 +173,28 @@ type answer struct {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, h http.Header, body []byte) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	a, err := c.ask(ctx, c.base, method, path, h, body)
+	var failure *admin.Error
+	if errors.As(err, &failure) && failure.Code == admin.NotLeader && api.IsURL(failure.LeaderURL) {
+		if there, said := c.ask(ctx, failure.LeaderURL, method, path, h, body); api.CodeOf(said) != api.Unreachable {
+			a, err = there, said
+		}
+	}
+	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == admin.OutcomeUnknown {
+		return a, &admin.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
+	}
+	return a, err
+}
+
+func (c *Client) ask(ctx context.Context, base, method, path string, h http.Header, body []byte) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(base, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return answer{}, api.Errorf(admin.BadRequest, "check the server's URL", "%v", err)
 	}
 	for name, values := range h {
 		r.Header[name] = values
 	}
-	a, err := c.roundTrip(r)
-	var failure *admin.Error
-	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == admin.OutcomeUnknown {
-		return a, &admin.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
-	}
-	return a, err
+	return c.roundTrip(r)
 }
 
 func (c *Client) roundTrip(r *http.Request) (answer, error) {

@@ -98,6 +98,29 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 	}
 }
 
+// A leader of an earlier release has to be asked itself: the member that was asked names it.
+func TestClient_GoesToTheLeader(t *testing.T) {
+	n := rafttest.NewFake("n1", &kv.Store{})
+	leader := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
+	defer leader.Close()
+	follower, fake := newStore(t)
+	fake.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n1", Meta: leader.URL + "/"}})
+	written, err := follower.Put(t.Context(), "k", []byte("v"), client.Condition{Absent: true})
+	require.NoError(t, err)
+	assert.Equal(t, api.Written{Revision: 1}, written)
+	_, err = follower.Put(t.Context(), "k", nil, client.Condition{Absent: true})
+	assert.Equal(t, api.ConditionFailed, api.CodeOf(err), "it gets the whole request")
+
+	n.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n2", Meta: leader.URL}})
+	_, err = follower.Put(t.Context(), "k", nil, client.Condition{})
+	assert.Equal(t, admin.NotLeader, api.CodeOf(err), "it goes there once")
+	for _, url := range []string{"", "no url", "http://127.0.0.1:1"} {
+		fake.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n1", Meta: url}})
+		_, err = follower.Put(t.Context(), "k", nil, client.Condition{})
+		assert.Equal(t, admin.NotLeader, api.CodeOf(err), url)
+	}
+}
+
 func TestTry_AsksOneAfterTheOtherUntilOneCan(t *testing.T) {
 	down, fake := newStore(t)
 	fake.Fail(&node.NotLeaderError{})

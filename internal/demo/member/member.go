@@ -128,7 +128,6 @@ func serve(ctx context.Context, m *library.Member, handler *server.Server, liste
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer cancel()
-	tasks.Go(func() { handler.Run(ctx) })
 	web := handler.HTTP()
 	web.ErrorLog = newWebLog(log)
 	failed := make(chan error, 1)
@@ -137,7 +136,9 @@ func serve(ctx context.Context, m *library.Member, handler *server.Server, liste
 	select {
 	case <-ctx.Done():
 		leaving, cancel := context.WithTimeout(context.Background(), drainTime)
-		_ = m.TransferLeadership(leaving, "") // while the server still answers: the next leader need not wait for slow requests
+		if m.Status().Role == raft.Leader {
+			_ = m.TransferLeadership(leaving, "") // while the server still answers: the next leader need not wait for slow requests
+		}
 		cancel()
 		_ = listener.Close() // new clients go to other members
 		leaving, cancel = context.WithTimeout(context.Background(), drainTime)

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/admin"
-	"github.com/coxswain/raft/internal/demo/api"
-	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/node"
 	"github.com/hashicorp/go-hclog"
 )
@@ -48,7 +45,8 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 		self: raft.Peer{ID: raft.NodeID(o.ID), Incarnation: n.Status().Incarnation}, stated: stated, members: n.Members, log: log,
 		leader: func(ctx context.Context) error { _, err := n.WaitLeader(ctx); return err },
 		change: func(ctx context.Context, c raft.Change, ifIndex raft.Index) error {
-			return changeThrough(ctx, n, c, ifIndex)
+			_, err := n.ChangeMembers(ctx, c, ifIndex)
+			return err
 		},
 	}
 	_, known := readAddresses(o.Data)
@@ -63,26 +61,6 @@ func newMover(o Options, stated addresses, n *node.Node, log hclog.Logger) *move
 		}
 	}
 	return m
-}
-
-// changeThrough makes a change on this node. If this node does not lead, changeThrough asks the leader for the change.
-func changeThrough(ctx context.Context, n *node.Node, c raft.Change, ifIndex raft.Index) error {
-	_, err := n.ChangeMembers(ctx, c, ifIndex)
-	var other *node.NotLeaderError
-	if !errors.As(err, &other) || other.Leader == nil {
-		return err
-	}
-	if !api.IsURL(other.Leader.Meta) {
-		return fmt.Errorf("%s leads, but its URL is not known", other.Leader.ID)
-	}
-	shared := client.NewHTTP(1, moveTimeout)
-	defer shared.CloseIdleConnections()
-	u := c.Update[0]
-	asked := admin.Change{IfIndex: uint64(ifIndex), Update: []admin.Update{{
-		Peer: admin.Peer{ID: string(u.Peer.ID), Incarnation: u.Peer.Incarnation.String()}, Address: u.Address, URL: u.Meta,
-	}}}
-	_, err = client.New(other.Leader.Meta, shared).ChangeMembers(ctx, asked)
-	return err
 }
 
 // run repeats the request until the entry of this member is right, or the context ends.
@@ -136,7 +114,7 @@ func (m *mover) step(ctx context.Context) (done bool) {
 	defer cancel()
 	if err := m.change(asking, raft.Change{Update: []raft.Update{update}}, now.Index); err != nil && ctx.Err() == nil {
 		m.failed++
-		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) && api.CodeOf(err) != admin.ConfigChanged {
+		if later := (*raft.ConfigChangedError)(nil); m.first == nil && !errors.As(err, &later) {
 			m.first = &entry
 		}
 		m.say("the configuration does not have the present addresses of this member yet", "error", err)

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,15 +15,19 @@ import (
 	"github.com/coxswain/raft/internal/demo/kv"
 )
 
-// administer lets package admin answer a request, in the words of raftkv. If another member leads, administer forwards the
-// request to it.
-func (s *Server) administer(r *http.Request, body []byte) answer {
-	ctx, cancel := r.Context(), context.CancelFunc(func() {})
-	if r.Header.Get(api.ForwardedHeader) != "" { // the member that forwarded it must get the answer before it gives up
-		ctx, cancel = context.WithTimeout(ctx, admin.ChangeTimeout-forwardDialTimeout)
+// change is administer for a request that only a leader can carry out.
+func (s *Server) change(r *http.Request, body []byte) answer {
+	if r.Method == http.MethodPost {
+		if err := s.awaitLeader(r.Context()); err != nil {
+			return fail(s.explain(err))
+		}
 	}
-	defer cancel()
-	asked := r.WithContext(ctx)
+	return s.administer(r, body)
+}
+
+// administer lets package admin answer a request, in the words of raftkv.
+func (s *Server) administer(r *http.Request, body []byte) answer {
+	asked := r.WithContext(r.Context())
 	asked.Body = io.NopCloser(bytes.NewReader(body))
 	c := captured{answer: answer{status: http.StatusOK, header: http.Header{}}}
 	s.admin.ServeHTTP(&c, asked)
@@ -41,14 +44,8 @@ func (s *Server) administer(r *http.Request, body []byte) answer {
 	default:
 		return fail(api.Errorf(admin.Internal, "look at the log of this member", "%s", bytes.TrimSpace(c.body)))
 	}
-	refused := func() answer {
-		c.body = fail(s.explain(&failure)).body
-		return c.answer
-	}
-	if failure.Code == admin.NotLeader {
-		return s.forwardTo(r, body, raft.Member{ID: raft.NodeID(failure.Leader), Meta: failure.LeaderURL}, refused)
-	}
-	return refused()
+	c.body = fail(s.explain(&failure)).body
+	return c.answer
 }
 
 // status answers with the node's status, and the number of keys.
@@ -139,12 +136,8 @@ func valueOf(s *string) string {
 	return *s
 }
 
-// checkURLs refuses to give a member the URL of another member, because requests would be forwarded to the wrong member. Only
-// the leader checks this, because other members may know an older configuration.
+// checkURLs refuses to give a member the URL of another member, because clients would ask the wrong member.
 func (s *Server) checkURLs(c raft.Change) *admin.Error {
-	if s.node.Status().Role != raft.Leader {
-		return nil
-	}
 	given := map[raft.NodeID]string{} // URLs that the change gives, by member
 	for _, m := range c.Add {
 		given[m.ID] = m.Meta

@@ -40,9 +40,7 @@ func reply(status int, value any) answer {
 func fail(err *admin.Error) answer {
 	c := captured{answer: answer{header: http.Header{}}}
 	err.Write(&c)
-	if c.body = c.buf.Bytes(); err.Code == api.LeaderUnreachable {
-		c.header.Set("Retry-After", "1")
-	}
+	c.body = c.buf.Bytes()
 	return c.answer
 }
 

@@ -126,7 +126,7 @@ func TestBrowser_NamesOfOtherSitesReadNothing(t *testing.T) {
 		if c.method != "GET" {
 			body = ", body: `" + c.body + "`"
 		}
-		asks(p, c.path, "{method: '"+c.method+"'"+body+", headers: {'Content-Type': 'application/json', 'Raftkv-Forwarded-By': 'n2'}}")
+		asks(p, c.path, "{method: '"+c.method+"'"+body+", headers: {'Content-Type': 'application/json'}}")
 		assert.Equal(t, c.method+" "+c.path+": 403", <-answers)
 	}
 	assert.Zero(t, n.count.Load())

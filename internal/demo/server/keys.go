@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
@@ -73,12 +74,7 @@ func (s *Server) view(r *http.Request) (kv.View, error) {
 func (s *Server) awaitConsistency(r *http.Request) error {
 	switch level := r.URL.Query().Get("consistency"); level {
 	case "", api.Linearizable:
-		var err error
-		s.untilLed(r, func() (bool, raft.NodeID) {
-			_, err = s.node.ReadIndex(r.Context())
-			refused, _ := leaderOf(err)
-			return refused, ""
-		})
+		err := s.confirm(r.Context())
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return api.Errorf(admin.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
 		}
@@ -87,6 +83,22 @@ func (s *Server) awaitConsistency(r *http.Request) error {
 		return nil
 	default:
 		return api.Errorf(admin.BadRequest, "use linearizable or stale", "unknown consistency %q", level)
+	}
+}
+
+// confirm makes a read linearizable. A change of the leader delays it, for leaderPatience at most.
+func (s *Server) confirm(ctx context.Context) error {
+	for end := time.Now().Add(leaderPatience); ; {
+		_, err := s.node.ReadIndex(ctx)
+		var refused *node.NotLeaderError
+		if !errors.As(err, &refused) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(leaderPause):
+		}
 	}
 }
 
@@ -118,7 +130,7 @@ func (s *Server) list(r *http.Request, _ []byte) answer {
 	return a
 }
 
-// write carries out a Put or Delete, on this member or on the leader.
+// write carries out a Put or Delete. The leader applies it, wherever the client asks.
 func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	var err error
 	if c.Condition, err = condition(r.Header); err != nil {
@@ -127,24 +139,20 @@ func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	if c.Op == kv.Put {
 		c.Value = body
 	}
-	var a answer
-	s.untilLed(r, func() (bool, raft.NodeID) {
-		result, err := s.propose(r.Context(), c)
-		refused, leader := leaderOf(err)
-		if err == nil {
-			a = written(c, result)
-		} else {
-			a = s.failOrForward(r, body, err)
-		}
-		return refused && a.unled(), leader
-	})
-	return a
+	result, err := s.propose(r.Context(), c)
+	if err != nil {
+		return fail(s.explain(err))
+	}
+	return written(c, result)
 }
 
 func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error) {
 	data, err := c.Encode()
 	if err != nil {
 		return node.Result{}, api.Errorf(admin.BadRequest, "send another request", "%v", err)
+	}
+	if err := s.awaitLeader(ctx); err != nil {
+		return node.Result{}, err
 	}
 	return s.node.Propose(ctx, data)
 }

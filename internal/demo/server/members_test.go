@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
-	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
 	"github.com/stretchr/testify/assert"
@@ -33,6 +30,7 @@ func threeVoters() node.Members {
 
 func TestChange_BadBodies(t *testing.T) {
 	m := newMember(t, "n1")
+	m.SetMembers(threeVoters())
 	for body, says := range map[string]string{
 		"":                                     "not a change in JSON",
 		"{}{}":                                 "something follows",
@@ -44,7 +42,7 @@ func TestChange_BadBodies(t *testing.T) {
 		`{"update":[{"id":"n1","address":"h:0"}]}`:                           `cannot dial "h:0"`,
 		`{"update":[{"id":"n1","address":"h:99999"}]}`:                       `cannot dial "h:99999"`,
 		`{"update":[{"id":"n1","url":"h"}]}`:                                 `"h" is not a URL`,
-		`{"replace":[{"old":{"id":"n1"},"new":{"address":"0.0.0.0:5001"}}]}`: `cannot dial "0.0.0.0:5001"`,
+		`{"replace":[{"old":{"id":"n2"},"new":{"address":"0.0.0.0:5001"}}]}`: `cannot dial "0.0.0.0:5001"`,
 		`{"update":[{"id":"n1","priority":101}]}`:                            `member "n1": priority 101: it takes 1 to 100, or 0`,
 		`{"update":[{"id":"n1","priority":-1}]}`:                             `member "n1": priority -1: it takes`,
 		`{"update":[{"id":"n1","priority":1.5}]}`:                            "not a change in JSON",
@@ -126,7 +124,6 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 		`{"replace":[{"old":{"id":"n3"},"new":{"id":"n4","address":"h:4","url":"` + two + `"}}]}`: 409,
 		`{"remove":[{"id":"n2"}],"add":[{"id":"n4","address":"h:4","url":"` + two + `"}]}`:        200,
 	} {
-		m.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Role: raft.Leader}})
 		r := m.do(t, "POST", "/members", body)
 		assert.Equal(t, leadsTo, r.StatusCode, body)
 		if leadsTo == 409 {
@@ -134,42 +131,5 @@ func TestChange_NoTwoMembersHaveOneURL(t *testing.T) {
 			assert.Equal(t, admin.AddressInUse, failure.Code)
 			assert.Contains(t, failure.Message, "cannot have the URL "+two+": it is the URL of n2")
 		}
-		m.SetStatus(node.Status{ID: "n1"})
-		assert.Equal(t, 200, m.do(t, "POST", "/members", body).StatusCode, "a follower may know a former configuration")
 	}
-}
-
-func TestChange_IsForwardedOnce(t *testing.T) {
-	leader, follower := newMember(t, "n1"), newMember(t, "n2")
-	leader.SetMembers(threeVoters())
-	follower.Fail(leaderIs("n1", leader.URL))
-	r := follower.do(t, "POST", "/members", `{"remove":[{"id":"n3"}]}`)
-	assert.Equal(t, 200, r.StatusCode, r.body)
-	assert.Equal(t, "n1", r.Header.Get(api.NodeHeader))
-	assert.Equal(t, "n2", r.Header.Get(api.ForwardedHeader))
-
-	follower.SetStatus(node.Status{ID: "n2", LeaderMember: &raft.Member{ID: "n1", Meta: leader.URL}})
-	r = follower.do(t, "POST", "/members", `{"replace":[{"old":{"id":"n3"},"new":{}}]}`)
-	assert.Equal(t, 200, r.StatusCode, "the leader knows where n3 is: "+r.body)
-	follower.SetStatus(node.Status{ID: "n2", Leadership: raft.Leadership{Role: raft.Leader}})
-	r = follower.do(t, "POST", "/members", `{"replace":[{"old":{"id":"n3"},"new":{}}]}`)
-	assert.Equal(t, admin.UnknownMember, r.failure(t).Code, "a leader knows it")
-
-	leader.Fail(leaderIs("n2", follower.URL))
-	r = follower.do(t, "POST", "/members", `{"remove":[{"id":"n3"}]}`)
-	assert.Equal(t, admin.NotLeader, r.failure(t).Code)
-}
-
-func TestChange_ALeaderOfAnEarlierReleaseIsNamed(t *testing.T) {
-	follower := newMember(t, "n2")
-	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"code":"not_found","message":"no such path: /members","remedy":"the paths are /kv"}`))
-	}))
-	defer older.Close()
-	follower.Fail(leaderIs("n1", older.URL))
-	r := follower.do(t, "POST", "/members", `{"remove":[{"id":"n3"}]}`)
-	assert.Equal(t, 409, r.StatusCode)
-	assert.Equal(t, admin.EarlierRelease, r.failure(t).Code)
-	assert.Equal(t, "upgrade n1 first, then try again", r.failure(t).Remedy)
 }

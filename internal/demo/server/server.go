@@ -3,6 +3,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"net/http"
@@ -22,7 +23,9 @@ import (
 
 // Limits of the server.
 const (
-	RequestTimeout    = 5 * time.Second // limit for carrying out one request
+	RequestTimeout    = 5 * time.Second       // limit for carrying out one request
+	leaderPatience    = time.Second           // within it, for a leader that takes the request
+	leaderPause       = 20 * time.Millisecond // between two attempts to read
 	drainPoll         = 5 * time.Millisecond
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 30 * time.Second
@@ -66,7 +69,6 @@ type Server struct {
 	running  chan struct{}      // a semaphore of RequestsMax
 	bodies   transfers
 	replies  transfers
-	forward  forwarder
 	draining atomic.Bool  // connections are closed after their next answers
 	open     atomic.Int64 // connections
 }
@@ -75,7 +77,7 @@ type Server struct {
 // for names of loopback. It also answers requests for the names in the given URLs and in the URLs of the configuration.
 func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
 	s := &Server{
-		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax), forward: newForwarder(),
+		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
@@ -89,9 +91,10 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
 		admin.StatusPath: methods(methodTable{http.MethodGet: s.status}),
 	}
-	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.MembersPath, admin.TransferPath, admin.SnapshotPath, admin.MetricsPath} {
+	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.SnapshotPath, admin.MetricsPath} {
 		s.routes[path] = s.administer
 	}
+	s.routes[admin.MembersPath], s.routes[admin.TransferPath] = s.change, s.change
 	return s
 }
 
@@ -146,6 +149,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.carryOut(r, body)
 	x.done() // a client may read the answer slowly
 	s.deliver(w, r, a)
+}
+
+// awaitLeader waits until a leader is known, for leaderPatience at most: then the caller can still ask another member. The error
+// says why there is none. A member that was removed or emptied says so at once.
+func (s *Server) awaitLeader(ctx context.Context) (err error) {
+	waiting, cancel := context.WithTimeout(ctx, leaderPatience)
+	defer cancel()
+	for now := range s.node.Watch(waiting) {
+		if now.Leader != "" {
+			return nil
+		}
+		var none *node.NotLeaderError
+		if _, err = s.node.ReadIndex(ctx); !errors.As(err, &none) {
+			return err
+		}
+	}
+	return err
 }
 
 // prompt lists paths. Requests for these paths never wait, and must work under load. POST /members is an exception.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
@@ -36,10 +37,6 @@ func newMember(t *testing.T, id raft.NodeID) member {
 	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
 	listening.Start()
 	t.Cleanup(listening.Close)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { handler.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait() })
 	return member{n, listening}
 }
 
@@ -198,7 +195,9 @@ func TestWrite_SaysWhetherItMayHaveHappened(t *testing.T) {
 		{"an older image", &raft.StaleImageError{}, admin.Closed, 503, ""},
 		{"contradicted", &raft.ContradictedError{}, admin.Closed, 503, ""},
 		{"no leader", &node.NotLeaderError{}, admin.NoLeader, 503, "1"},
-		{"a leader without a URL", &node.NotLeaderError{Leader: &raft.Member{ID: "n2"}}, api.LeaderUnreachable, 503, "1"},
+		{"the leader takes no requests of others", &node.NotLeaderError{Leader: &raft.Member{ID: "n2"}}, admin.NotLeader, 503, "1"},
+		{"too many are under way", &node.ForwardLimitError{}, admin.Overloaded, 429, "1"},
+		{"not in the configuration", &node.NotMemberError{}, admin.Closed, 503, ""},
 		{"too large", &raft.TooLargeError{Bytes: 2, Limit: 1}, admin.ValueTooLarge, 413, ""},
 		{"anything else", errors.New("disk on fire"), admin.Internal, 500, ""},
 	} {
@@ -277,7 +276,7 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	assert.Equal(t, 200, m.do(t, "GET", "/readyz", "").StatusCode)
 	m.Fail(node.ErrWiped)
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; raftkv members replace", "waiting would not help")
-	m.SetStatus(node.Status{Wiped: true, MajorityLost: "the disks of 2 of 3 voters are lost"})
+	m.SetStatus(node.Status{Wiped: true, Leadership: raft.Leadership{Leader: "n1"}, MajorityLost: "the disks of 2 of 3 voters are lost"})
 	lost := m.do(t, "GET", "/readyz", "").failure(t)
 	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
 	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
@@ -310,4 +309,90 @@ func (n *blockingNode) Ready(context.Context) error {
 	n.entered.Done()
 	<-n.release
 	return nil
+}
+
+// While no leader is known, requests wait, but not so long that the client has no time left to ask another member.
+func TestRequest_WaitsForALeader(t *testing.T) {
+	m := newMember(t, "n2")
+	for _, row := range []struct{ method, path, body string }{
+		{"PUT", "/kv/k", "v"}, {"POST", "/transfer?to=n3", ""}, {"POST", "/members", `{"remove":[{"id":"n1"}]}`}, {"GET", "/kv/k", ""},
+	} {
+		m.SetStatus(node.Status{ID: "n2"})
+		m.Fail(&node.NotLeaderError{})
+		answered := make(chan response, 1)
+		go func() { answered <- m.do(t, row.method, row.path, row.body) }()
+		select {
+		case r := <-answered:
+			require.Fail(t, "it does not wait", "%s: %s", row.method, r.body)
+		case <-time.After(50 * time.Millisecond):
+		}
+		m.Fail(nil)
+		if row.method != "GET" { // a read tries again by itself
+			m.Leader <- raft.Leadership{Term: 1, Leader: "n1"}
+		}
+		assert.Equal(t, 200, (<-answered).StatusCode, row.method)
+	}
+	m.SetStatus(node.Status{ID: "n2"})
+	m.Fail(&node.NotLeaderError{})
+	assert.Equal(t, admin.NoLeader, m.do(t, "PUT", "/kv/k", "v").failure(t).Code)
+}
+
+// A member that was removed or emptied has no leader, and says why it serves nothing.
+func TestRequest_AMemberWithoutALeaderSaysWhy(t *testing.T) {
+	m := newMember(t, "n2")
+	m.SetStatus(node.Status{ID: "n2"})
+	m.Fail(&raft.RemovedError{Index: 7})
+	assert.Equal(t, admin.RemovedMember, m.do(t, "PUT", "/kv/k", "v").failure(t).Code)
+}
+
+// A server that drains closes each connection after its next answer, and waits for the clients to leave.
+func TestServer_ClosesConnectionsWhenItDrains(t *testing.T) {
+	n := rafttest.NewFake("n1", &kv.Store{})
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = handler.HTTP()
+	web.Start()
+	defer web.Close()
+	ask := func() (closes bool) {
+		answer, err := web.Client().Get(web.URL + "/healthz")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		return answer.Close
+	}
+	assert.False(t, ask())
+	cut, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	handler.Drain(cut)
+	require.Error(t, cut.Err(), "the client has a connection")
+	assert.True(t, ask())
+	handler.Drain(t.Context())
+}
+
+func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
+	n := &blockingNode{Fake: rafttest.NewFake("n1", &kv.Store{}), release: make(chan struct{})}
+	n.entered.Add(server.RequestsMax)
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	read := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, direct(t.Context(), "GET", "/readyz", ""))
+		return w
+	}
+	var waiting sync.WaitGroup
+	for range server.RequestsMax {
+		waiting.Go(func() { read() })
+	}
+	n.entered.Wait()
+	w := read()
+	assert.Equal(t, 429, w.Code)
+	assert.Equal(t, "1", w.Header().Get("Retry-After"))
+	assert.Contains(t, w.Body.String(), admin.Overloaded)
+	close(n.release)
+	waiting.Wait()
+	assert.Equal(t, 404, func() int {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, direct(t.Context(), "GET", "/nope", ""))
+		return w.Code
+	}(), "and continues when there is room")
 }
