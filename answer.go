@@ -57,6 +57,7 @@ const (
 	RefusedEarlierRelease RefusalKind = 18 // a member runs a release that cannot read the new configuration
 	RefusedWasRemoved     RefusalKind = 19 // this incarnation was removed: empty its store, so that it gets another one
 	RefusedNotElectable   RefusalKind = 24 // no voter would be electable, at the end or on the way: all would have PriorityNever
+	RefusedAppVersion     RefusalKind = 25 // a member runs a program below Configuration.AppVersionMin: see Answer.Err
 	RefusedMalformed      RefusalKind = 20 // it is malformed, edits one member twice, or would make too many members: see Answer.Err
 )
 

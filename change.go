@@ -111,14 +111,15 @@ func (p *configProblems) updated(u Update) {
 
 // refusal says why a change is refused. It is zero if the change is not refused.
 type refusal struct {
-	kind     RefusalKind
-	concerns []NodeID // the members concerned; of RefusedAddressInUse the one that wants it, then the one that has it
-	index    Index    // RefusedWasRemoved: the entry that removed it
-	address  string   // RefusedAddressInUse
-	protocol uint16   // RefusedEarlierRelease: the lowest that one of them speaks
-	needs    uint16   // RefusedEarlierRelease: the protocol that the change needs
-	voters   []NodeID // RefusedQuorumLoss: the voters that there would be; RefusedNotElectable: those of which none may lead
-	invalid  error    // RefusedMalformed: what is wrong with the change, or with its first configuration
+	kind       RefusalKind
+	concerns   []NodeID // the members concerned; of RefusedAddressInUse the one that wants it, then the one that has it
+	index      Index    // RefusedWasRemoved: the entry that removed it
+	address    string   // RefusedAddressInUse
+	protocol   uint16   // RefusedEarlierRelease: the lowest that one of them speaks
+	needs      uint16   // RefusedEarlierRelease: the protocol that the change needs
+	voters     []NodeID // RefusedQuorumLoss: the voters that there would be; RefusedNotElectable: those of which none may lead
+	appVersion uint64   // RefusedAppVersion: the one that the member runs
+	invalid    error    // RefusedMalformed: what is wrong with the change, or with its first configuration
 }
 
 // plan returns the first configuration of a change, as the entry at the given index. It returns c itself if the change has no
@@ -329,6 +330,12 @@ func (d *draft) join(m Member, replaced Peer) {
 		m.Next = NextVoter
 	}
 	i, present := d.position(m.Peer())
+	if present {
+		m.AppVersion = d.Members[i].AppVersion
+	}
+	if !d.mayRun(&m) {
+		return
+	}
 	switch kind := m.Kind; {
 	case present && (d.Members[i].Kind == Voter || kind == Learner):
 		d.refuse(RefusedMemberExists, m.ID)
@@ -339,6 +346,20 @@ func (d *draft) join(m Member, replaced Peer) {
 		m.Kind = Learner
 		d.Members = slices.Insert(d.Members, i, m)
 	}
+}
+
+// mayRun refuses a member whose program is below the minimum. While there is no minimum, the configuration keeps no versions.
+func (d *draft) mayRun(m *Member) bool {
+	switch {
+	case d.AppVersionMin == 0:
+		m.AppVersion = 0
+	case m.AppVersion < d.AppVersionMin:
+		if d.why.kind == 0 {
+			d.why = refusal{kind: RefusedAppVersion, concerns: []NodeID{m.ID}, appVersion: m.AppVersion}
+		}
+		return false
+	}
+	return true
 }
 
 // refuseAddresses refuses a new address that another member has. It accepts the address if the change removes that member, or

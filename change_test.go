@@ -257,6 +257,7 @@ func TestPlan_TheLargestCluster(t *testing.T) {
 	}
 	live := func(Peer) bool { return true }
 	one := joins(Learner, "z")
+	one[0].AppVersion = full.AppVersionMin
 	_, why := full.plan(Change{Add: one}, 9, live)
 	require.Equal(t, RefusedMalformed, why.kind, "it would have %d members", MembersMax+1)
 	err := Change{Add: one}.ValidateFor(ConfigRun{Index: 8, Config: full})

@@ -267,6 +267,8 @@ func (r ConfigRun) refusalError(ch Change, why refusal) error {
 		return &QuorumLossError{why.concerns, why.voters}
 	case RefusedWasRemoved:
 		return &WasRemovedError{id, why.index}
+	case RefusedAppVersion:
+		return fmt.Errorf(notChanged+"%w", &AppVersionError{id, why.appVersion, r.Config.AppVersionMin})
 	case RefusedMalformed:
 		return ch.malformed(r.Config.withID(id), id, why.invalid)
 	}

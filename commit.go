@@ -46,7 +46,7 @@ func (c *Core) commitTo(i Index) {
 //	(§5.3)." (Figure 2)
 func (c *Core) issueApply() {
 	safe := min(c.log.commit, c.disk.persisted)
-	if safe <= c.log.applying || c.marked() || c.restoresFirst() {
+	if safe <= c.log.applying || c.marked() || c.outdated() || c.restoresFirst() {
 		return
 	}
 	c.log.applying = safe

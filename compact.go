@@ -347,7 +347,7 @@ func (c *Core) restoresFirst() bool {
 // restoration, the next start repeats it.
 func (c *Core) issueRestore() {
 	s := &c.snaps
-	if !c.restoresFirst() || c.marked() || c.disk.snapshot.File != s.restoring.File {
+	if !c.restoresFirst() || c.marked() || c.outdated() || c.disk.snapshot.File != s.restoring.File {
 		return
 	}
 	restore := *s.restoring

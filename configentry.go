@@ -46,6 +46,7 @@ type memberRecord struct {
 	Next        uint8  `json:"next,omitempty"`
 	Outgoing    bool   `json:"outgoing,omitempty"` // it votes in the outgoing half
 	Priority    int8   `json:"priority,omitempty"` // -1: PriorityNever
+	AppVersion  uint64 `json:"app_version,omitempty"`
 }
 
 func memberRecords(c Configuration) []memberRecord {
@@ -54,6 +55,7 @@ func memberRecords(c Configuration) []memberRecord {
 		records = append(records, memberRecord{
 			ID: string(m.ID), Address: []byte(m.Address), Meta: []byte(m.Meta), Kind: uint8(m.Kind), Incarnation: uint64(m.Incarnation),
 			Next: uint8(m.Next), Outgoing: c.VotesIn(m.Peer())&OutgoingHalf != 0, Priority: int8(m.Priority.stored()),
+			AppVersion: m.AppVersion,
 		})
 	}
 	return records
@@ -66,7 +68,7 @@ func configurationOf(records []memberRecord) Configuration {
 	for _, r := range records {
 		m := Member{
 			ID: NodeID(r.ID), Address: string(r.Address), Meta: string(r.Meta), Kind: MemberKind(r.Kind), Incarnation: Incarnation(r.Incarnation),
-			Next: NextRole(r.Next), Priority: Priority(r.Priority),
+			Next: NextRole(r.Next), Priority: Priority(r.Priority), AppVersion: r.AppVersion,
 		}
 		members = append(members, m)
 		if r.Outgoing {
@@ -180,6 +182,8 @@ type configurationRecord struct {
 	Members  []memberRecord  `json:"members"`
 	Removed  []removalRecord `json:"removed,omitempty"`
 	Patience int64           `json:"patience,omitempty"` // nanoseconds
+
+	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 }
 
 type removalRecord struct {
@@ -191,7 +195,7 @@ type removalRecord struct {
 // Encode returns the configuration as the data of an EntryConfiguration.
 func (c Configuration) Encode() []byte {
 	r := configurationRecord{
-		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience),
+		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience), AppVersionMin: c.AppVersionMin,
 	}
 	for _, removed := range c.Removed {
 		r.Removed = append(r.Removed, removalRecord{
@@ -233,7 +237,7 @@ func DecodeConfiguration(data []byte) (Configuration, error) {
 // configuration returns what the record holds. It checks nothing.
 func (r configurationRecord) configuration() Configuration {
 	c := configurationOf(r.Members)
-	c.Level, c.Patience = r.Level, time.Duration(r.Patience)
+	c.Level, c.Patience, c.AppVersionMin = r.Level, time.Duration(r.Patience), r.AppVersionMin
 	for _, removed := range r.Removed {
 		c.Removed = append(c.Removed, Removal{
 			Peer{NodeID(removed.ID), Incarnation(removed.Incarnation)}, Index(removed.Index),

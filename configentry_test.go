@@ -209,7 +209,7 @@ func TestConfiguration_IsWrittenLikeThis(t *testing.T) {
 func largest() []Configuration {
 	var all []Configuration
 	for _, joint := range []bool{true, false} {
-		c := Configuration{Level: featureLevelMax}
+		c := Configuration{Level: featureLevelMax, AppVersionMin: math.MaxUint64}
 		long := func(i, width int) NodeID {
 			id := fmt.Sprintf("%0*d", width, i)
 			return NodeID(id + strings.Repeat("<", NodeIDBytesMax-len(id)))
@@ -217,7 +217,7 @@ func largest() []Configuration {
 		for i := range MembersMax {
 			m := Member{
 				ID: long(i, 3), Address: strings.Repeat("a", AddressBytesMax), Meta: strings.Repeat("m", MetaBytesMax),
-				Kind: Leaving, Priority: PriorityMax, Incarnation: math.MaxUint64,
+				Kind: Leaving, Priority: PriorityMax, Incarnation: math.MaxUint64, AppVersion: math.MaxUint64,
 			}
 			switch {
 			case i == 0:
@@ -258,7 +258,7 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 		found, known uint64
 	}{
 		{`{"version":2,"members":"elsewhere"}`, 2, 1},
-		{`{"version":1,"level":3,"members":[{"id":7}]}`, 3, 2},
+		{`{"version":1,"level":4,"members":[{"id":7}]}`, 4, 3},
 	} {
 		var later *LaterVersionError
 		_, err := DecodeConfiguration([]byte(row.data))

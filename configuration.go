@@ -26,9 +26,10 @@ const patienceMax = 24 * time.Hour
 
 // The feature levels of a cluster: see docs/versions.md. Each implies all lower ones.
 const (
-	featureLevelMembers    = 1                      // its members have been changed
-	featureLevelPriorities = 2                      // a member has had a priority
-	featureLevelMax        = featureLevelPriorities // the highest that this release knows
+	featureLevelMembers     = 1                       // its members have been changed
+	featureLevelPriorities  = 2                       // a member has had a priority
+	featureLevelAppVersions = 3                       // all members have announced versions of the application
+	featureLevelMax         = featureLevelAppVersions // the highest that this release knows
 )
 
 // MemberKind says what a member may do. Its numbers are in the log's format.
@@ -85,6 +86,7 @@ type Member struct {
 	Priority    Priority    // of a voter; 0: it counts as 1
 	Incarnation Incarnation // set by the bootstrap; 0 in node.Config.Initial
 	Next        NextRole    // set by a running change; 0 in node.Config.Initial
+	AppVersion  uint64      // node.Config.AppVersion, when the minimum was raised or the member joined; 0 while there is no minimum
 }
 
 // Peer names one incarnation of one member. Votes and acknowledgements count by Peer, never by id alone.
@@ -128,7 +130,10 @@ type Configuration struct {
 	Outgoing []Peer        // the voters of the configuration that a joint one replaces, sorted; else empty
 	Removed  []Removal     // the latest removals, at most RemovedMax, sorted by index and peer
 	Patience time.Duration // Change.Patience of a change that waits for members; 0: none waits
-	Level    uint64        // the cluster's feature level, see docs/versions.md: 0 as bootstrapped, if nobody has a priority
+	// AppVersionMin is the lowest version of the application that a member may run, and never falls; 0: there is none. It is
+	// raised once every member has announced that it runs at least that version.
+	AppVersionMin uint64
+	Level         uint64 // the cluster's feature level, see docs/versions.md: 0 as bootstrapped, if nobody has a priority
 }
 
 // NewConfiguration returns a configuration of the members, sorted, not validated. Of their priorities, it writes 1 as 0.
@@ -231,6 +236,8 @@ func (c Configuration) Changing() bool {
 // snapshot. It depends on the feature level: see docs/versions.md.
 func (c Configuration) Protocol() uint16 {
 	switch {
+	case c.Level >= featureLevelAppVersions:
+		return ProtocolAppVersions
 	case c.Level >= featureLevelPriorities:
 		return ProtocolPriorities
 	case c.Level >= featureLevelMembers:
@@ -242,7 +249,8 @@ func (c Configuration) Protocol() uint16 {
 // Equal reports whether both are the same in every field.
 func (c Configuration) Equal(other Configuration) bool {
 	return slices.Equal(c.Members, other.Members) && slices.Equal(c.Outgoing, other.Outgoing) &&
-		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level
+		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level &&
+		c.AppVersionMin == other.AppVersionMin
 }
 
 // SameList reports whether both name the same members, of any incarnation.
@@ -266,6 +274,9 @@ func (c Configuration) ListText() string {
 		if m.Priority != 0 {
 			parts[i] += fmt.Sprintf(" (priority %v)", m.Priority)
 		}
+		if m.AppVersion != 0 {
+			parts[i] += fmt.Sprintf(" (version %d)", m.AppVersion)
+		}
 	}
 	return "[" + strings.Join(parts, " ") + "]"
 }
@@ -284,6 +295,7 @@ func (c Configuration) Validate() error {
 	c.outgoingProblems(&p)
 	c.removedProblems(&p)
 	c.priorityProblems(&p)
+	c.appVersionProblems(&p)
 	if c.Level == 0 && (c.Joint() || c.Changing() || len(c.Removed) > 0) {
 		p.add("its feature level is 0, at which members are not changed")
 	}

@@ -20,6 +20,7 @@ type CoreConfig struct {
 	ApplyStallMax     time.Duration // see node.Config
 	Seed              uint64        // of the random election timeouts; 0 is a seed like any other
 	Snapshots         bool          // the storage is a SnapshotStorage: take and exchange snapshots; false: the log only grows
+	AppVersion        uint64        // see node.Config
 	DurableFSM        bool          // the FSM is a DurableFSM: compact the log up to what it has synced, without a file
 	Preferences       Preferences   // the preferences that are switched off; zero: none
 	Limits

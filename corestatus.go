@@ -33,6 +33,7 @@ type CoreStatus struct {
 	ConfigIndex       Index           // of the entry that holds Config; 0 while uninitialized
 	ConfigCommitted   Index           // of the newest committed configuration; below ConfigIndex, Config may be rolled back
 	Removals          []Removal       // the latest committed ones, oldest first, at most RemovedMax
+	AppVersionMin     uint64          // of the newest committed configuration: all members run at least that version
 	Removed           Index           // see Core.Removed
 	Change            *ChangeProgress // of a leader: what a change of the members waits for; nil: none
 	Base              EntryID         // the log begins behind it; zero: at entry 1
@@ -141,6 +142,7 @@ type PeerProgress struct {
 	ServedUntil    Time         // when a departing member is served no longer; 0 while its removal is not committed
 	Oversized      EntryID      // in state "snapshot": the entry too large for an append to it; zero: another reason
 	OversizedBytes int          // the size of that entry's record
+	AppVersion     uint64       // of its program, by its last report in this term; 0: none, or not known
 }
 
 // Served returns the last entry that is unlikely to be read again soon. It is applied here and, on a leader, acknowledged by
@@ -166,7 +168,7 @@ func (c *Core) Status() CoreStatus {
 		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Base: c.log.Base.ID, Last: c.log.Last,
 		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
 		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
-		Removals: c.log.configAt(c.log.commit).Config.Removed, Removed: c.Removed(),
+		Removals: c.log.configAt(c.log.commit).Config.Removed, AppVersionMin: c.log.configAt(c.log.commit).Config.AppVersionMin, Removed: c.Removed(),
 		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), FSMHangs: c.fsmHangs(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 		Successors: c.termLeader.successors, Span: c.follower.span, LeaderGone: c.termLeader.gone, Backoff: c.backoff(),
 	}
@@ -190,6 +192,7 @@ func (c *Core) Status() CoreStatus {
 			p.peer.ID, p.peer.Incarnation, p.state.String(), p.match, p.next, len(p.flow.inflight), p.heard, p.beats.roundTrip.max(), p.acks.max(), p.flow.bytes,
 			p.snap.snapshot.ID, p.snap.began, !c.takesSnapshots(p.peer), p.hindered, p.backoff, p.lags(), p.votes, c.catchUpStatus(p),
 			p.departs > 0, p.departs, p.applied, p.departsUntil, p.oversized.id, p.oversized.bytes,
+			p.appVersion,
 		})
 	}
 	return s

@@ -78,7 +78,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	case h.Round != RPCID{}:
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
-			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(),
+			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(), AppVersion: c.cfg.AppVersion,
 		})
 	}
 }
@@ -112,7 +112,8 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	}
 	p.beats.answered(r.Round, c.now.Mono)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
-		p.applied, p.hindered, p.backoff = r.Applied, r.Hindered, r.Backoff
+		p.applied, p.hindered, p.backoff, p.appVersion = r.Applied, r.Hindered, r.Backoff, r.AppVersion
+		p.versioned = true
 	}
 	if r.Match > p.match {
 		p.acknowledged(r.Match, c.now.Mono)

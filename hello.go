@@ -31,18 +31,20 @@ type Hello struct {
 	CommandBytesMax int           // * node.Config.CommandBytesMax; 0: not said
 	NoSnapshots     bool          // * the sender's storage keeps no snapshots
 	IdleTimeout     time.Duration // * transport.Options.IdleTimeout; 0: the default, or not said
+	AppVersion      uint64        // * node.Config.AppVersion; 0: none, or not said
 	Release         string        // * of the sender's library, for people, at most ReleaseBytesMax; "": not said
 	Protocol        uint16        // * of the connection, the highest that both sides know; set for Check and Up
 }
 
 // Protocol versions for Hello.Protocol and PeerUp.Protocol: see docs/versions.md.
 const (
-	ProtocolSnapshots  uint16 = 2 // the first version with snapshots
-	ProtocolMembership uint16 = 3 // the first version with membership changes
-	ProtocolPriorities uint16 = 4 // the first version with priorities of members
-	ProtocolForwarding uint16 = 5 // the first version that forwards callers' requests to the leader
+	ProtocolSnapshots   uint16 = 2 // the first version with snapshots
+	ProtocolMembership  uint16 = 3 // the first version with membership changes
+	ProtocolPriorities  uint16 = 4 // the first version with priorities of members
+	ProtocolForwarding  uint16 = 5 // the first version that forwards callers' requests to the leader
+	ProtocolAppVersions uint16 = 6 // the first version with versions of the application
 
-	ProtocolNewest = ProtocolForwarding // the version that members of this release speak among themselves
+	ProtocolNewest = ProtocolAppVersions // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.

@@ -290,13 +290,13 @@ func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
 
 func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	config := moved("abc", "b")
-	config.Level = 3
+	config.Level = 4
 	_, _, err := raft.NewCore(coreConfig(), storedBehindConfig(t, config, 5, id(4, 3)), raft.Now{Mono: 1, Wall: 1})
 	var later *raft.LaterVersionError
 	require.ErrorAs(t, err, &later)
 	var corrupt *raft.CorruptError
 	assert.NotErrorAs(t, err, &corrupt, "it is not damage")
-	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 3, Known: 2}, *later)
+	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 4, Known: 3}, *later)
 }
 
 // If no correct leader would append a configuration, the member refuses it with a reason, and changes nothing.

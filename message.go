@@ -145,12 +145,13 @@ type Heartbeat struct {
 
 // HeartbeatReply echoes the round.
 type HeartbeatReply struct {
-	Round    RPCID
-	Match    Index     // the last index that is durable and that this term's leader has proved to match; 0: none
-	Wall     int64     // the sender's wall clock, for the stamps of entries; 0: not given
-	Applied  Index     // by the sender's FSM; 0 in the reply of an earlier release
-	Hindered Hindrance // at present; the core leaves HinderedNoRoom to the host
-	Backoff  Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
+	Round      RPCID
+	Match      Index     // the last index that is durable and that this term's leader has proved to match; 0: none
+	Wall       int64     // the sender's wall clock, for the stamps of entries; 0: not given
+	Applied    Index     // by the sender's FSM; 0 in the reply of an earlier release
+	Hindered   Hindrance // at present; the core leaves HinderedNoRoom to the host
+	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
+	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The

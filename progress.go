@@ -63,9 +63,11 @@ type progress struct {
 	acks   recent  // how long its acknowledgements of appends took, without the time when it was silent
 	joins  catchUp // while it has no vote
 
-	hindered Hindrance // why it does not count, as its last answer to a heartbeat says
-	backoff  Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
-	lag      lag
+	hindered   Hindrance // why it does not count, as its last answer to a heartbeat says
+	appVersion uint64    // of its program, as its last answer to a heartbeat says
+	versioned  bool      // appVersion is known: its connection has not broken since that answer
+	backoff    Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
+	lag        lag
 
 	sentCommit Index // the highest commit index sent to it
 	applied    Index // the last index that its FSM has applied, as it has reported in this term

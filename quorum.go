@@ -189,6 +189,8 @@ func (c Configuration) begins(before Configuration, at Index) error {
 		return errors.New("its voters change without the agreement of those before")
 	case c.Level < max(before.Level, featureLevelMembers):
 		return fmt.Errorf("its feature level is %d after %d", c.Level, before.Level)
+	case c.AppVersionMin < before.AppVersionMin:
+		return fmt.Errorf("its lowest version of the application is %d after %d", c.AppVersionMin, before.AppVersionMin)
 	}
 	var removed []Peer
 	for _, m := range before.Members {

@@ -54,7 +54,7 @@ type Core struct {
 
 // NewCore returns a core that continues from the stored state, and its first Output. The error joins all problems of cfg,
 // each a *ConfigError. Or it refuses the store with a *StaleImageError or *ContradictedError (marked), *RemovedError,
-// *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term above Hard.Term).
+// *AppVersionError, *LaterVersionError (feature level), *AppliedBeyondLogError, *AppliedBelowBaseError, or *CorruptError (a term above Hard.Term).
 func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, Output{}, err
@@ -86,6 +86,9 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.compact() // the earlier life may have held entries for followers
 	if by := c.Removed(); by > 0 {
 		return nil, Output{}, &RemovedError{by}
+	}
+	if err := c.Outdated(); err != nil {
+		return nil, Output{}, err
 	}
 	if config := c.config(); len(config.Members) > 0 {
 		c.step.out.Config = &config

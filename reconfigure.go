@@ -21,7 +21,8 @@ type changing struct {
 	// unfinished reports that the configuration in force is not the last step. Either another configuration must follow, or
 	// this leader has no vote in it and must step down.
 	unfinished   bool
-	transferring bool // this leader has lost its vote, and has begun to transfer its leadership
+	raised       Index // the configuration in which this leader last raised AppVersionMin; 0: none
+	transferring bool  // this leader has lost its vote, and has begun to transfer its leadership
 }
 
 // acceptedChange is a request for a change whose first entry has been appended.
@@ -55,7 +56,8 @@ func (c *Core) requestChange(e ChangeRequested) {
 // this leader appended another configuration now, a majority of it and a majority of an earlier one might not share a member.
 func (c *Core) advanceMembers() {
 	ch := &c.leader.change
-	if !ch.unfinished && ch.asked == nil && len(ch.accepted) == 0 || !c.committedOwn() {
+	mayRaise := c.cfg.AppVersion > c.log.config().Config.AppVersionMin
+	if !ch.unfinished && ch.asked == nil && len(ch.accepted) == 0 && !mayRaise || !c.committedOwn() {
 		return
 	}
 	c.answerChange()
@@ -89,6 +91,8 @@ func (c *Core) nextConfig() {
 		c.appendConfig(config.leave(c.log.Last.Index + 1))
 	case config.Changing():
 		c.advanceChange(config)
+	case c.cfg.AppVersion > config.AppVersionMin:
+		c.raiseAppVersion(config)
 	}
 }
 
@@ -106,6 +110,9 @@ func (c *Core) decideChange() {
 	e := ch.asked
 	if e == nil || e.Change.Cancel && run.Config.Changing() && run.Index > c.log.commit {
 		return // what is to be canceled must be committed first
+	}
+	if run.Index == ch.raised && run.Index > c.log.commit {
+		return // nobody has asked for that configuration, so nobody is refused because of it
 	}
 	next, why := c.judgeChange(e, run)
 	if why.kind == RefusedQuorumLoss && c.now.Mono-c.leader.since < c.electionTimeout() {
@@ -153,6 +160,9 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 		return next, why
 	}
 	if why := c.membersOnOlderProtocol(next); why.kind != 0 { // which is also why they may not count as live
+		return run.Config, why
+	}
+	if why := c.promotesOutdated(next); why.kind != 0 {
 		return run.Config, why
 	}
 	return run.Config.plan(e.Change, at, c.isLive)

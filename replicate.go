@@ -157,7 +157,12 @@ func (c *Core) onPeerLost(e PeerLost) {
 		return
 	}
 	c.onTransferTargetLost(e.Peer)
-	if p := c.leader.peer(e.Peer); p != nil && p.state == replicate {
+	p := c.leader.peer(e.Peer)
+	if p == nil {
+		return
+	}
+	p.versioned = false // another program may answer next
+	if p.state == replicate {
 		p.becomeProbe(p.match+1, c.log.Base.ID.Index)
 		p.sentProbe(c.now.Mono) // sends nothing now: an answered heartbeat shows when the peer is back
 	}

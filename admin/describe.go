@@ -12,7 +12,7 @@ import (
 func describeMembers(c node.Members, n node.Status) Members {
 	out := Members{
 		ID: string(n.ID), Cluster: n.ClusterName, Term: uint64(n.Term), Leader: string(n.Leader), Tolerance: n.Tolerance,
-		Index: uint64(c.Index), Committed: c.Committed, Level: c.Level, Phase: phaseOf(c.Configuration),
+		Index: uint64(c.Index), Committed: c.Committed, Level: c.Level, AppVersionMin: n.AppVersionMin, Phase: phaseOf(c.Configuration),
 		Members: make([]ClusterMember, 0, len(c.Configuration.Members)), Change: changeOf(c),
 	}
 	if n.Cluster != (raft.ClusterID{}) {
@@ -26,7 +26,7 @@ func describeMembers(c node.Members, n node.Status) Members {
 		for _, seen := range n.Members {
 			if seen.Peer() == m.Peer() {
 				described.Problem, described.Replace, described.CatchUp = seen.Problem, seen.Replace, catchUpOf(n, seen)
-				described.Protocol, described.Release = seen.Protocol, seen.Release
+				described.Protocol, described.Release, described.AppVersion = seen.Protocol, seen.Release, seen.Announced
 				if seen.LastContact >= 0 {
 					described.LastContactMS = milliseconds(seen.LastContact)
 				}

@@ -46,6 +46,7 @@ const (
 	NotElectable      Code = "not_electable" // all voters would have priority 0
 	QuorumLoss        Code = "quorum_loss"   // too few of the new voters are heard
 	EarlierRelease    Code = "earlier_release"
+	AppVersion        Code = "app_version"
 	GivenUp           Code = "given_up" // the change began and was given up; no member was demoted or removed
 	// RemovedMember: the answering member was removed from the cluster.
 	RemovedMember Code = "removed"
@@ -87,6 +88,7 @@ var statuses = map[Code]int{
 	NotElectable:      http.StatusConflict,
 	QuorumLoss:        http.StatusConflict,
 	EarlierRelease:    http.StatusConflict,
+	AppVersion:        http.StatusConflict,
 	GivenUp:           http.StatusGatewayTimeout,
 	RemovedMember:     http.StatusGone,
 }

@@ -153,7 +153,10 @@ func explainMember(err error) *Error {
 	var full *raft.NotEmptyError
 	var before *raft.WasRemovedError
 	var used *raft.AddressInUseError
+	var outdated *raft.AppVersionError
 	switch {
+	case errors.As(err, &outdated):
+		return errorf(AppVersion, fmt.Sprintf("start a newer program on %s first", outdated.ID), "%v", err)
 	case errors.As(err, &late):
 		return errorf(GivenUp, `send the same change again: it continues from there; "patience" waits longer`, "%v", err)
 	case errors.Is(err, raft.ErrChangeGivenUp):

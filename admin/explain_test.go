@@ -37,6 +37,7 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.WasRemovedError{ID: "n4"}, admin.WasRemoved, "start n4 with an empty directory"},
 		{&raft.AddressInUseError{ID: "n4"}, admin.AddressInUse, "its own address"},
 		{&raft.EarlierReleaseError{IDs: []raft.NodeID{"n2"}}, admin.EarlierRelease, "upgrade n2 first"},
+		{&raft.AppVersionError{ID: "n4", Own: 1, Min: 2}, admin.AppVersion, "start a newer program on n4 first"},
 		{&raft.CatchUpError{ID: "n4"}, admin.GivenUp, "send the same change again"},
 		{raft.ErrChangeGivenUp, admin.GivenUp, "GET /members"},
 		{&raft.RemovedError{Index: 7}, admin.RemovedMember, "ask another member"},

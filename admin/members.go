@@ -11,6 +11,8 @@ type Members struct {
 	Index     uint64 `json:"index"`                // index of the configuration's entry; 0: the member knows no cluster yet
 	Committed bool   `json:"committed"`
 	Level     uint64 `json:"level"` // the cluster's feature level, see docs/versions.md
+	// AppVersionMin is the lowest version of the application that a member may run. 0 means that there is none.
+	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 	// Phase describes a joint configuration, with the former and the new voters: "joint: n1 n2 n3 → n1 n2 n4".
 	Phase   string          `json:"phase,omitempty"`
 	Members []ClusterMember `json:"members"`
@@ -42,7 +44,9 @@ type ClusterMember struct {
 	Problem       string  `json:"problem,omitempty"` // why it does not count or does not serve; empty if there is no problem
 	// Protocol is the protocol version of the present or last connection to this member. 0 means not known.
 	Protocol uint16 `json:"protocol,omitempty"`
-	Release  string `json:"release,omitempty"` // as the member itself reports; empty if it does not, as v0.1.0
+	// AppVersion is the version of the application that the member's program has announced last. 0 means none, or not known.
+	AppVersion uint64 `json:"app_version,omitempty"`
+	Release    string `json:"release,omitempty"` // as the member itself reports; empty if it does not, as v0.1.0
 	// Replace is true if the member does not count again before its replacement. The reason is that its disk was emptied, or
 	// is an older image.
 	Replace bool `json:"replace,omitempty"`

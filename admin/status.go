@@ -65,6 +65,8 @@ type Status struct {
 	Members      []MemberStatus `json:"members"`
 	Phase        string         `json:"phase,omitempty"` // as in Members
 	Error        string         `json:"error,omitempty"` // why the node ended
+	// AppVersionMin is as in Members.
+	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 }
 
 // Snapshot describes a member's newest snapshot and its work on snapshots.
@@ -115,6 +117,8 @@ type MemberStatus struct {
 	Priority      *int    `json:"priority,omitempty"`   // as in ClusterMember
 	BackoffMS     float64 `json:"backoff_ms,omitempty"` // as in Status; the leader reports it for every member
 	Release       string  `json:"release,omitempty"`
+	// AppVersion is as in ClusterMember.
+	AppVersion uint64 `json:"app_version,omitempty"`
 	// Differs holds a sentence for each setting that should equal the setting of the answering member and does not.
 	Differs []string `json:"differs,omitempty"`
 }
@@ -130,7 +134,7 @@ func describe(n node.Status, c raft.Configuration) Status {
 		SmallDisk: n.SmallDisk, Tolerance: n.Tolerance, Missing: n.Missing,
 		Base: uint64(n.Base.Index), Last: uint64(n.Last.Index), LogBytes: n.LogBytes, Snapshot: describeSnapshot(n.Snapshot), Persisted: uint64(n.Persisted), Commit: uint64(n.Commit), Applied: uint64(n.Applied),
 		ApplyingMS: milliseconds(n.Applying), Pending: n.Pending, Members: make([]MemberStatus, 0, len(n.Members)),
-		Phase: phaseOf(c), InOfficeMS: milliseconds(n.InOffice), BackoffMS: milliseconds(n.Backoff), Caretaker: n.Caretaker,
+		Phase: phaseOf(c), InOfficeMS: milliseconds(n.InOffice), BackoffMS: milliseconds(n.Backoff), Caretaker: n.Caretaker, AppVersionMin: n.AppVersionMin,
 	}
 	for _, id := range n.Successors {
 		status.Successors = append(status.Successors, string(id))
@@ -166,7 +170,7 @@ func describeMember(m node.MemberStatus) MemberStatus {
 		ID: string(m.ID), Address: m.Address, URL: m.Meta, Kind: m.Kind.String(), Incarnation: m.Incarnation.String(),
 		State: m.State, Match: uint64(m.Match), Lag: m.Lag, Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		LastContactMS: -1, RoundTripMS: milliseconds(m.RoundTrip), Problem: m.Problem, Verdict: m.Verdict, Replace: m.Replace,
-		Protocol: m.Protocol, Release: m.Release, BackoffMS: milliseconds(m.Backoff),
+		Protocol: m.Protocol, AppVersion: m.Announced, Release: m.Release, BackoffMS: milliseconds(m.Backoff),
 	}
 	for _, d := range m.Differs {
 		member.Differs = append(member.Differs, d.String())

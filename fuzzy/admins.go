@@ -292,7 +292,7 @@ func (a *admins) joiner(shown *node, kind raft.MemberKind) []raft.Member {
 	if n.core == nil || n.frozen || !a.c.net.Links.Up(shown.index, n.index) || !a.c.net.Links.Up(n.index, shown.index) {
 		return nil
 	}
-	m := raft.Member{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation}
+	m := raft.Member{ID: n.id, Address: n.place, Kind: kind, Incarnation: n.disk.incarnation, AppVersion: n.version}
 	if number := a.random.IntN(6); number > 2 && !a.c.profile.Members.Gentle {
 		if m.Meta = fmt.Sprintf("%s:%d", n.id, number); !a.c.finds() {
 			m.Address = m.Meta

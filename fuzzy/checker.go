@@ -84,6 +84,7 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkElection(n, before)
 	k.checkCommit(n, before)
 	k.checkConversation(n, before, events, out)
+	k.checkOutdated(n, out)
 	k.checkClosing(n, events, out)
 	k.checkLimits(n, before, events, out)
 	k.checkSettled(n, out)

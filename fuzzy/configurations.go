@@ -42,6 +42,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	}
 	k.configs[hash] = l
 	k.checkPriorities(n, l)
+	k.checkVersions(n, l)
 	if before != nil {
 		k.checkFollows(n, l)
 	}

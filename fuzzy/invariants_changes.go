@@ -130,6 +130,12 @@ func (a *asked) joins(m raft.Member, kind raft.MemberKind, replaced raft.Peer) {
 	if !inRange(m.Priority) || kind == raft.Learner && replaced == (raft.Peer{}) && m.Priority.Number() != 1 {
 		a.wrong(raft.RefusedMalformed)
 	}
+	if is := member(a.config, p); is != nil {
+		m.AppVersion = is.AppVersion
+	}
+	if m.AppVersion < a.config.AppVersionMin {
+		a.wrong(raft.RefusedAppVersion)
+	}
 	a.roles[p], a.prefers[p] = kind, m.Priority
 }
 
@@ -376,19 +382,26 @@ func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, w
 	case raft.RefusedEarlierRelease:
 		needs := levelNeeds(max(1, l.Level))
 		if ch.prioritizes() {
-			needs = raft.ProtocolPriorities
+			needs = max(needs, raft.ProtocolPriorities)
 		}
 		return slices.ContainsFunc(slices.Collect(maps.Values(n.seen.speaks)), func(speaks uint16) bool { return speaks < needs })
+	case raft.RefusedAppVersion: // a learner may have told its leader a version since it joined
+		if slices.ContainsFunc(n.seen.peers, func(p peerWitness) bool { return p.echoed != raft.RPCID{} && p.version < l.AppVersionMin }) {
+			return true
+		}
 	}
 	return slices.Contains(ch.meets(&l.Configuration).problems, why)
 }
 
 // levelNeeds returns the protocol version that a member must speak to read configurations of a feature level.
 func levelNeeds(level uint64) uint16 {
-	if level < 2 {
+	switch {
+	case level < 2:
 		return raft.ProtocolMembership
+	case level == 2:
+		return raft.ProtocolPriorities
 	}
-	return raft.ProtocolPriorities
+	return raft.ProtocolAppVersions
 }
 
 // prioritizes reports whether the change gives a priority.

@@ -86,6 +86,8 @@ type node struct {
 	doomed bool           // its core has marked the store
 
 	forwarding forwarding
+	version    uint64 // of the application; 0: its program has none
+	versions   *sim.Stream
 }
 
 func newNode(c *cluster, i int) *node {
@@ -104,6 +106,7 @@ func newNode(c *cluster, i int) *node {
 	if most := c.profile.Node.Starts; most > 0 {
 		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
 	}
+	n.versions = sim.NewStream(c.seed.Number, sim.NodeConcern<<32+sim.Concern(i))
 	n.differ()
 	n.usual = n.limits
 	if d := c.profile.Node.DriftMax; d > 0 {
@@ -140,9 +143,9 @@ func (n *node) start() {
 		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
 		return
 	}
-	n.limits = n.usual
+	n.upgrade()
+	n.limits, n.given = n.usual, n.list()
 	cfg := n.coreConfig()
-	n.given = n.list()
 	n.withhold()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
@@ -166,7 +169,7 @@ func (n *node) start() {
 	n.beginForwards()
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.checkStartRemoved(n, err) {
+	if n.c.check.checkStartRemoved(n, err) || n.c.check.isOutdated(n, err) {
 		return
 	}
 	if err != nil {
@@ -385,6 +388,7 @@ func (n *node) step() {
 	n.endIfRemoved()
 	if n.c.failure == nil {
 		n.process(&out)
+		n.endIfOutdated()
 	}
 }
 

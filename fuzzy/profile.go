@@ -68,6 +68,7 @@ type NodeProfile struct {
 	Handshakes    bool      // members accept messages only after a handshake
 	Starts        int       // how often each disk was started before the run, or up to three times less
 	OtherLists    int       // chance of a start with another list of initial members than the rest
+	Versions      int       // chance that a process starts with another version of its program; 0: programs have no versions
 	Durable       bool      // the state machines keep their state on disk themselves: a raft.DurableFSM
 	Compact       int       // chance of a start with a log that is compacted further than before
 	Differ        int       // chance that a batch leaves a state machine in a state that differs from the other members'
@@ -201,6 +202,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawNews(seed, &p)
 				drawPlanned(seed, &p)
 				drawGiven(seed, &p)
+				drawVersions(seed, &p)
 			}
 			return p, nil
 		}
@@ -470,5 +472,6 @@ func (n *node) coreConfig() raft.CoreConfig {
 		DurableFSM:      n.c.profile.Node.Durable,
 		Preferences:     n.preferences,
 		Limits:          n.limits,
+		AppVersion:      n.version,
 	}
 }

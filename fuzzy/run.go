@@ -57,6 +57,7 @@ type Stats struct {
 	Forwarded                                int // writes of these that were answered as applied
 	Histories                                int
 	Decisions                                [len(decisions)]int
+	Raised, Outdated                         int // minimums of versions raised; programs that ended or did not start because of one
 	Takeovers                                int // transfers of leadership begun for a priority
 	News                                     int // that a process has ended, true or not
 	Given                                    int // lists of initial members given to running members

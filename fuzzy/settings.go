@@ -70,6 +70,7 @@ var settings = []setting{
 	{"node-other-lists", func(p *Profile) any { return &p.Node.OtherLists }, 0, sim.Million},
 	{"node-late-lists", func(p *Profile) any { return &p.Node.LateLists }, 0, sim.Million},
 	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
+	{"node-versions", func(p *Profile) any { return &p.Node.Versions }, 0, sim.Million},
 	{"node-compact", func(p *Profile) any { return &p.Node.Compact }, 0, sim.Million},
 	{"node-differ", func(p *Profile) any { return &p.Node.Differ }, 0, sim.Million},
 	{"node-late-write", func(p *Profile) any { return &p.Node.LateWrite }, 0, sim.Million},

@@ -118,6 +118,7 @@ type peerWitness struct {
 	brought   int64      // most bytes of a snapshot that it had; another snapshot begins anew unless a stream has failed
 	movedAt   raft.Time  // when brought last rose; initially, when the leader began with it
 	echoed    raft.RPCID // the latest heartbeat round that it answered
+	version   uint64     // the version of the application in that answer
 
 	asked     map[raft.RPCID]raft.Time // when the unanswered heartbeats to it left
 	roundTrip raft.Time                // the longest round trip of a heartbeat or of the election
@@ -381,6 +382,9 @@ func (w *witness) reply(p *peerWitness, m *raft.Message) {
 		p.recordProof(w.now, b.Match)
 		if p.echoed.Less(b.Round) {
 			p.echoed = b.Round
+		}
+		if p.echoed == b.Round {
+			p.version = b.AppVersion
 		}
 		if at := p.asked[b.Round]; at > 0 {
 			p.roundTrip = max(p.roundTrip, w.now-at)

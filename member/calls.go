@@ -35,6 +35,9 @@ func (m *Member) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 // Snapshot is as node.Node.Snapshot: it takes a snapshot now.
 func (m *Member) Snapshot(ctx context.Context) (raft.EntryID, error) { return m.node.Snapshot(ctx) }
 
+// AppVersionMin is as node.Node.AppVersionMin: from which version on new commands may be proposed.
+func (m *Member) AppVersionMin() uint64 { return m.node.AppVersionMin() }
+
 // Members is as node.Node.Members: the configuration in force.
 func (m *Member) Members() node.Members { return m.node.Members() }
 

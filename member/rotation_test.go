@@ -2,7 +2,6 @@ package member
 
 import (
 	"context"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,22 +27,8 @@ type trio struct {
 // newTrio starts three members. Their timeouts are long, so that a slow machine causes no election and cuts no connection.
 func newTrio(t *testing.T, ca *testca.Authority) *trio {
 	t.Helper()
-	leaks.Check(t)
-	c := &trio{t: t}
-	var initial []raft.Member
-	for i, id := range []raft.NodeID{"n1", "n2", "n3"} {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		require.NoError(t, free.Close())
-		address := free.Addr().String()
-		initial = append(initial, raft.Member{ID: id, Address: address})
-		c.cfg[i] = Config{
-			ID: id, Cluster: "test", Dir: t.TempDir(), Listen: address, TLS: TLSFiles(ca.Files(t, t.TempDir(), "test", id)),
-			Net: transport.Options{IdleTimeout: time.Minute, HandshakeTimeout: time.Minute}, Node: node.Config{ElectionTimeout: 2 * time.Second},
-		}
-	}
+	c := newStopped(t, ca)
 	for i := range c.cfg {
-		c.cfg[i].Initial = initial
 		c.start(i)
 	}
 	t.Cleanup(func() {
@@ -53,6 +38,26 @@ func newTrio(t *testing.T, ca *testca.Authority) *trio {
 	})
 	for _, m := range c.members {
 		require.NoError(t, m.Ready(t.Context()))
+	}
+	return c
+}
+
+// newStopped returns the settings of three members.
+func newStopped(t *testing.T, ca *testca.Authority) *trio {
+	t.Helper()
+	leaks.Check(t)
+	c := &trio{t: t}
+	var initial []raft.Member
+	for i, id := range []raft.NodeID{"n1", "n2", "n3"} {
+		address := freeAddress(t)
+		initial = append(initial, raft.Member{ID: id, Address: address})
+		c.cfg[i] = Config{
+			ID: id, Cluster: "test", Dir: t.TempDir(), Listen: address, TLS: TLSFiles(ca.Files(t, t.TempDir(), "test", id)),
+			Net: transport.Options{IdleTimeout: time.Minute, HandshakeTimeout: time.Minute}, Node: node.Config{ElectionTimeout: 2 * time.Second},
+		}
+	}
+	for i := range c.cfg {
+		c.cfg[i].Initial = initial
 	}
 	return c
 }

@@ -61,6 +61,12 @@ type Config struct {
 	// *RemoteChangesError. It takes their proposals.
 	NoRemoteChanges bool
 
+	// AppVersion is the version of the application's commands, of its FSM and of its snapshots: raise it by one in each release of
+	// your program that adds a command which the release before cannot apply. Propose such a command only once AppVersionMin has
+	// reached that version, which it does once all members run it. From then on no earlier program starts on this data. 0, the
+	// default: the program has no versions.
+	AppVersion uint64
+
 	// Preferences switches off rules about who campaigns, and when. It never endangers what was acknowledged. Without them, a
 	// cluster is longer without a leader. Default: none is switched off.
 	Preferences raft.Preferences
@@ -113,7 +119,7 @@ func (c Config) core() raft.CoreConfig {
 	return raft.CoreConfig{
 		ID: c.ID, Initial: raft.NewConfiguration(c.Initial), ElectionTimeout: c.ElectionTimeout,
 		DiskStallMax: c.DiskStallMax, ApplyStallMax: c.ApplyStallMax, Seed: c.Seed, Preferences: c.Preferences,
-		Limits: c.Limits,
+		Limits: c.Limits, AppVersion: c.AppVersion,
 	}
 }
 

@@ -113,7 +113,7 @@ var knownTypes = []errorType{
 	plain[raft.UnknownMemberError]("UnknownMember"), plain[raft.MemberExistsError]("MemberExists"),
 	plain[raft.LastVoterError]("LastVoter"), plain[raft.NotElectableError]("NotElectable"), plain[raft.PriorityError]("Priority"),
 	plain[raft.AddressInUseError]("AddressInUse"), plain[raft.QuorumLossError]("QuorumLoss"),
-	plain[raft.EarlierReleaseError]("EarlierRelease"), plain[raft.WasRemovedError]("WasRemoved"),
+	plain[raft.EarlierReleaseError]("EarlierRelease"), plain[raft.WasRemovedError]("WasRemoved"), plain[raft.AppVersionError]("AppVersion"),
 	plain[raft.CatchUpError]("CatchUp"), plain[raft.NotEmptyError]("NotEmpty"),
 	wrapping("NoRoom", func(e *raft.NoRoomError) wrapped { return wrapped{Err: e.Err.Error()} },
 		func(w wrapped) *raft.NoRoomError { return &raft.NoRoomError{Err: errors.New(w.Err)} }),

@@ -154,7 +154,7 @@ func (i *identity) hello(to raft.Peer) raft.Hello {
 	h := v.Hello(to, i.node.cfg.ElectionTimeout)
 	h.Address, h.Release = cmp.Or(i.node.cfg.Advertise, h.Address), release()
 	own := i.node.settings()
-	h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots = own.appendBytesMax, own.commandBytesMax, own.noSnapshots
+	h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.AppVersion = own.appendBytesMax, own.commandBytesMax, own.noSnapshots, own.appVersion
 	return h
 }
 

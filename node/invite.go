@@ -82,6 +82,7 @@ func (v *invitations) invite(ctx context.Context, c raft.Change, ifIndex raft.In
 			v.end()
 			return c, nil, v.confirmed(ctx, m.now.Index, err)
 		}
+		joining[i].AppVersion = inv.member.AppVersion
 	}
 	return c, v.end, nil
 }
@@ -110,7 +111,7 @@ func (v *invitations) refused(c raft.Change, joining []*raft.Member, m membershi
 		return &raft.ConfigError{Field: "Change", Err: fmt.Errorf("%d members would join; a change takes up to %d at once", len(joining), invitedMax)}
 	}
 	for i, j := range joining {
-		j.Incarnation = unusedIncarnation(m.now.Configuration, j.ID, i)
+		j.Incarnation, j.AppVersion = unusedIncarnation(m.now.Configuration, j.ID, i), m.now.AppVersionMin
 	}
 	err := c.ValidateFor(raft.ConfigRun{Index: m.now.Index, Config: m.now.Configuration})
 	for _, j := range joining {
@@ -263,6 +264,7 @@ func (v *invitations) met(inv *invitation) (raft.Incarnation, error) {
 	if v.callers[h.From] != h.Lineage.Last() {
 		return 0, nil
 	}
+	inv.member.AppVersion = h.AppVersion
 	return h.From.Incarnation, nil
 }
 

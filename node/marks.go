@@ -33,6 +33,15 @@ func (n *Node) noticeMarks(out raft.Output) {
 	n.watched.wakeAll()
 }
 
+// noticeEnd ends this member if the cluster needs a newer program, or has removed it. The core of an outdated program applies
+// nothing more, so the node need not wait.
+func (n *Node) noticeEnd() {
+	if err := n.core.Outdated(); err != nil {
+		n.fail(err)
+	}
+	n.noticeRemoved(n.core.Removed())
+}
+
 // noticeRemoved ends this member if the entry at index by removed it from the cluster. by is 0 if this member was not
 // removed, or has joined again. If this member leads, it first answers the caller and transfers its leadership. Then, as
 // after a mark, the node waits for an election timeout, so that its last messages leave. It serves no calls meanwhile. If the

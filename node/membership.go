@@ -141,6 +141,7 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //     *UnknownMemberError say that the change took place.
 //   - *UnreachableError, *NotEmptyError, *WasRemovedError: the joining member is not ready.
 //   - *EarlierReleaseError: upgrade the members that it names.
+//   - *raft.AppVersionError: the program of the member that joins or is promoted is too old: start a newer one there.
 //   - *QuorumLossError that does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
 //     name them in Despite.
 //   - ErrOverloaded (more than 16 callers wait, or the disk has stalled), ErrWithinFSM, ErrClosed, ErrWiped, *RemovedError,
@@ -273,12 +274,23 @@ type membership struct {
 	before Members
 	// committed is the newest configuration that is known to be committed. It is zero until one is.
 	committed raft.Configuration
+	// appVersionMin is that of the newest committed configuration.
+	appVersionMin uint64
 }
 
 // Members returns the configuration in force. It neither waits nor allocates, so it may be called before each request.
 func (n *Node) Members() Members {
 	m, _ := n.members.load()
 	return m.now
+}
+
+// AppVersionMin returns the lowest version of the application that a member of the cluster runs or may run from now on, as far
+// as this member knows; 0 if there is none. Once it has reached a version, propose the commands of that version on any member:
+// every member that applies them runs at least that version (Config.AppVersion). It never falls. It neither waits nor
+// allocates. WatchMembers yields when it has risen.
+func (n *Node) AppVersionMin() uint64 {
+	m, _ := n.members.load()
+	return m.appVersionMin
 }
 
 // WatchMembers yields the configuration in force: first the present value, then every change. It also yields when a
@@ -321,7 +333,7 @@ func (n *Node) publishMembers(s raft.CoreStatus) {
 	if len(now.Members) == 0 {
 		now.Configuration = n.identity.initial
 	}
-	next := membership{now: now, since: old.since, before: old.before, committed: old.committed}
+	next := membership{now: now, since: old.since, before: old.before, committed: old.committed, appVersionMin: s.AppVersionMin}
 	if now.Index != old.now.Index {
 		next.since, next.before = time.Now(), old.now
 	}
@@ -331,7 +343,7 @@ func (n *Node) publishMembers(s raft.CoreStatus) {
 		}
 	}
 	if now.Index == old.now.Index && now.Committed == old.now.Committed && now.Equal(old.now.Configuration) &&
-		next.committed.Equal(old.committed) {
+		next.committed.Equal(old.committed) && next.appVersionMin == old.appVersionMin {
 		return
 	}
 	n.members.publish(next)

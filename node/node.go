@@ -90,8 +90,8 @@ type Node struct {
 //
 // Start fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or *ContradictedError at every start
-// of a marked store; with a *RemovedError if the log says that this member was removed; with an *FSMError or
-// *AppliedBeyondLogError or *AppliedBelowBaseError; or with the error of the transport's Start in a *TransportError.
+// of a marked store; with a *RemovedError if the log says that this member was removed; with an *AppVersionError if its program
+// is too old; with an *FSMError, *AppliedBeyondLogError or *AppliedBelowBaseError; or with the transport's in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -331,7 +331,7 @@ func (n *Node) process(out raft.Output) {
 	if n.core.FSMHangs() {
 		n.requests.unknown(math.MaxUint64) // the callers would wait for ever
 	}
-	n.noticeRemoved(n.core.Removed())
+	n.noticeEnd()
 	n.keepSnapshots(out)
 	if out.Apply.Index != 0 {
 		n.counters.committed.Store(uint64(out.Apply.Index))

@@ -31,6 +31,7 @@ type settings struct {
 	commandBytesMax int // 0: its release does not announce it
 	noSnapshots     bool
 	protocol        uint16 // version that the connection speaks; 0: the transport does not report it
+	appVersion      uint64 // not compared: it differs during each upgrade
 }
 
 // compared lists the settings that should be the same on all members. A value is "" if it is not known.
@@ -100,12 +101,12 @@ func (n *Node) SetLimits(limits raft.Limits) error {
 
 // settings returns this member's own settings.
 func (n *Node) settings() settings {
-	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.limits().CommandBytesMax, n.files == nil, raft.ProtocolNewest}
+	return settings{n.cfg.ElectionTimeout, n.appendBytesMax, n.limits().CommandBytesMax, n.files == nil, raft.ProtocolNewest, n.cfg.AppVersion}
 }
 
 // settingsIn returns the settings that a peer has announced.
 func settingsIn(h raft.Hello) settings {
-	return settings{h.ElectionTimeout, h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.Protocol}
+	return settings{h.ElectionTimeout, h.AppendBytesMax, h.CommandBytesMax, h.NoSnapshots, h.Protocol, h.AppVersion}
 }
 
 // appendAnyMax is the size of the largest append that any Config allows. If a transport carries this size, it needs no limit.
@@ -201,7 +202,7 @@ func (n *Node) addAnnounced(m *MemberStatus) {
 		return
 	}
 	m.settings, m.appendLimit = said.settings, n.appendLimitTo(said.settings)
-	m.Protocol, m.Release = said.settings.protocol, said.release
+	m.Protocol, m.Release, m.Announced = said.settings.protocol, said.release, said.settings.appVersion
 	m.Differs = n.settings().differences(said.settings)
 }
 

@@ -29,6 +29,8 @@ type Status struct {
 	// Phase names the former and the new voters while the voters change: "joint: n1 n2 n3 → n1 n2 n4". Otherwise it is "".
 	Phase string
 	Level uint64 // feature level of the cluster, see raft.Configuration
+	// AppVersionMin is as Node.AppVersionMin returns it.
+	AppVersionMin uint64
 	// Change says what a change of members waits for. It is nil if no change is running, or if this member does not lead.
 	Change    *ChangeStatus
 	Base      raft.EntryID // the log begins after it; zero: at entry 1
@@ -137,6 +139,9 @@ type MemberStatus struct {
 	// sides know. It is 0 if it is not known. If the other member runs an earlier release, Protocol is lower than this
 	// member's own version.
 	Protocol uint16
+	// Announced is the version of the application that the member's program has announced last (Config.AppVersion). It is 0 if
+	// it has none, or if it is not known. Member.AppVersion is the version in the configuration.
+	Announced uint64
 	// Release is the release of this library that the member announces. It is "" if it is not known: the member's program was
 	// built without a version, or its release is v0.1.0 or earlier.
 	Release string
@@ -187,7 +192,7 @@ func (n *Node) Status() Status {
 	s := Status{
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
-		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level,
+		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level, AppVersionMin: core.AppVersionMin,
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
@@ -277,7 +282,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		if m.Peer() == n.identity.self || m.ID == core.ID && m.Incarnation == 0 {
 			out = append(out, MemberStatus{
 				Member: m, State: "self", Match: core.Persisted, Connected: true, Standing: standing(config, m),
-				Protocol: raft.ProtocolNewest, Release: release(), Backoff: time.Duration(core.Backoff),
+				Protocol: raft.ProtocolNewest, Release: release(), Announced: n.cfg.AppVersion, Backoff: time.Duration(core.Backoff),
 				Replace: n.identity.wiped.Load() || n.markError() != nil, outgoing: config.VotesIn(m.Peer())&raft.OutgoingHalf != 0,
 			})
 			continue

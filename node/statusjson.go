@@ -55,6 +55,8 @@ type statusJSON struct {
 	Pending      int               `json:"pending"`
 	PendingBytes int               `json:"pending_bytes"`
 
+	AppVersionMin uint64 `json:"app_version_min"`
+
 	Certificate *CertificateStatus `json:"certificate"`
 
 	Err string `json:"error"`
@@ -100,6 +102,7 @@ type memberJSON struct {
 	Priority    int         `json:"priority"` // 0: raft.PriorityNever; of a learner always 1
 	Incarnation string      `json:"incarnation"`
 	Next        string      `json:"next"` // "same" unless a change of the members waits
+	AppVersion  uint64      `json:"app_version"`
 }
 
 type memberStatusJSON struct {
@@ -123,6 +126,8 @@ type memberStatusJSON struct {
 	Release  string   `json:"release"`
 	Replace  bool     `json:"replace"`
 
+	Announced uint64 `json:"announced_app_version"` // 0: none, or not known
+
 	Differs []differenceJSON `json:"differs"`
 }
 
@@ -141,7 +146,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		ID: s.ID, Incarnation: s.Incarnation.String(), StartCount: s.StartCount, ClusterName: s.ClusterName,
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), ByTransfer: s.ByTransfer, Members: append([]MemberStatus{}, s.Members...),
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
-		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level,
+		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level, AppVersionMin: s.AppVersionMin,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
@@ -175,7 +180,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
 		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
-		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Backoff: m.Backoff.String(),
+		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Announced: m.Announced, Backoff: m.Backoff.String(),
 	}
 	out.Differs = make([]differenceJSON, 0, len(m.Differs))
 	for _, d := range m.Differs {
@@ -208,6 +213,8 @@ type membersJSON struct {
 	Level     uint64        `json:"level"`
 	Index     raft.Index    `json:"config_index"`
 	Committed bool          `json:"committed"`
+
+	AppVersionMin uint64 `json:"app_version_min"`
 }
 
 type peerJSON struct {
@@ -224,7 +231,7 @@ type removalJSON struct {
 func (m Members) MarshalJSON() ([]byte, error) {
 	out := membersJSON{
 		Members: make([]memberJSON, 0, len(m.Members)), Outgoing: make([]peerJSON, 0, len(m.Outgoing)), Removed: make([]removalJSON, 0, len(m.Removed)),
-		Patience: m.Patience.String(), Level: m.Level, Index: m.Index, Committed: m.Committed,
+		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, Index: m.Index, Committed: m.Committed,
 	}
 	for _, of := range m.Members {
 		out.Members = append(out.Members, memberOf(of))
@@ -241,7 +248,7 @@ func (m Members) MarshalJSON() ([]byte, error) {
 func memberOf(m raft.Member) memberJSON {
 	return memberJSON{
 		ID: m.ID, Address: m.Address, Meta: m.Meta, Kind: m.Kind.String(), Priority: m.Priority.Number(),
-		Incarnation: m.Incarnation.String(), Next: m.Next.String(),
+		Incarnation: m.Incarnation.String(), Next: m.Next.String(), AppVersion: m.AppVersion,
 	}
 }
 

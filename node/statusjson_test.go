@@ -16,18 +16,18 @@ import (
 
 // fullStatus returns a Status with a value in every field.
 func fullStatus() Status {
-	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Priority: 5, Incarnation: 0xa1, Next: raft.NextVoter}
+	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Priority: 5, Incarnation: 0xa1, Next: raft.NextVoter, AppVersion: 2}
 	return Status{
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate, ByTransfer: true}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
-			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0",
+			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0", Announced: 3,
 			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", Verdict: "no room",
 			Differs:   []SettingDifference{{Setting: "election timeout", Here: "1s", There: "2s", Effect: "set the same"}},
 			RoundTrip: 1500 * time.Microsecond, Backoff: 20 * time.Second}},
 		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
-		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1,
+		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1, AppVersionMin: 2,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},
 		Base:   raft.EntryID{Term: 1, Index: 2}, Snapshot: SnapshotStatus{
 			Last: raft.EntryID{Term: 2, Index: 4}, Bytes: 4096, At: time.Unix(1700000000, 0), Took: time.Second,
@@ -112,14 +112,15 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 	n1 := fullStatus().Members[0].Member
 	m := Members{Configuration: raft.NewConfiguration([]raft.Member{n1}), Index: 5, Committed: true}
 	m.Outgoing, m.Removed = []raft.Peer{n1.Peer()}, []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 0xc9}, Index: 4}}
-	m.Patience, m.Level = time.Minute, 1
+	m.Patience, m.Level, m.AppVersionMin = time.Minute, 1, 2
 	data, err := json.Marshal(m)
 	require.NoError(t, err)
 	expect.JSONEq(t, `{
-		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "priority": 5, "incarnation": "00000000000000a1", "next": "voter"}],
+		"members": [{"id": "n1", "address": "n1:5001", "meta": "http://n1:4001", "kind": "learner", "priority": 5, "incarnation": "00000000000000a1", "next": "voter",
+			"app_version": 2}],
 		"outgoing": [{"id": "n1", "incarnation": "00000000000000a1"}],
 		"removed": [{"id": "n9", "incarnation": "00000000000000c9", "removal": 4}],
-		"patience": "1m0s", "level": 1, "config_index": 5, "committed": true}`, string(data))
+		"patience": "1m0s", "level": 1, "app_version_min": 2, "config_index": 5, "committed": true}`, string(data))
 	everyFieldHasAKey(t, reflect.ValueOf(m))
 	data, err = json.Marshal(Members{})
 	require.NoError(t, err)

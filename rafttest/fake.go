@@ -125,6 +125,9 @@ func (n *Fake[F]) Status() node.Status {
 	return n.status
 }
 
+// AppVersionMin returns that of the value that SetStatus set.
+func (n *Fake[F]) AppVersionMin() uint64 { return n.Status().AppVersionMin }
+
 // WriteTrace writes nothing.
 func (n *Fake[F]) WriteTrace(io.Writer) error { return nil }
 

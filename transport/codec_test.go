@@ -142,7 +142,7 @@ func TestHelloAndRejection_SurviveTheWire(t *testing.T) {
 		Bootstrapper: alice, Address: "z:1", List: list, ElectionTimeout: 4,
 		Lineage: raft.Lineage{}.Begin(7).Begin(8), Confirmed: raft.StartID{Count: 1, Nonce: 7}, Remembers: sighting,
 		Named: []raft.Incarnation{1, 1 << 63}, NamedIndex: 9, Release: "v0.2.0",
-		AppendBytesMax: 1 << 20, CommandBytesMax: 5, NoSnapshots: true, IdleTimeout: 6,
+		AppendBytesMax: 1 << 20, CommandBytesMax: 5, NoSnapshots: true, IdleTimeout: 6, AppVersion: 1<<64 - 1,
 	}
 	fields := reflect.ValueOf(hello)
 	for i := range fields.NumField() {

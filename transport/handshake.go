@@ -31,7 +31,8 @@ type versions struct{ min, max uint16 }
 // ours is the range of protocol versions that this build speaks. Version 2 adds snapshots: their messages and their lane.
 // Version 3 adds membership changes: entries that hold a configuration, and snapshots that hold the whole record of their
 // configuration. Version 4 adds priorities, in these configurations and in lists of members. Version 5 adds the messages and
-// the lane that carry callers' requests to the leader.
+// the lane that carry callers' requests to the leader. Version 6 adds versions of the application, in the configurations and in
+// answers to heartbeats.
 var ours = versions{1, raft.ProtocolNewest}
 
 // meets reports whether the two ranges have a version in common.
@@ -66,6 +67,7 @@ type wireHello struct {
 	AppendBytesMax  uint64 `codec:"amax,omitempty"`
 	CommandBytesMax uint64 `codec:"cmax,omitempty"`
 	NoSnapshots     bool   `codec:"nosnap,omitempty"`
+	AppVersion      uint64 `codec:"app,omitempty"`
 	IdleTimeout     int64  `codec:"idle,omitempty"` // nanoseconds
 }
 
@@ -107,7 +109,7 @@ func encodeHello(h raft.Hello, lane raft.Lane) []byte {
 		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
 		Remembers: encodeSighting(h.Remembers), Named: encodeNamed(h.Named), NamedIndex: uint64(h.NamedIndex),
 		Release: h.Release, AppendBytesMax: uint64(h.AppendBytesMax), CommandBytesMax: uint64(h.CommandBytesMax), NoSnapshots: h.NoSnapshots,
-		IdleTimeout: int64(h.IdleTimeout),
+		IdleTimeout: int64(h.IdleTimeout), AppVersion: h.AppVersion,
 	})
 }
 
@@ -144,7 +146,7 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 		Confirmed: raft.StartID{Count: w.ConfirmedStart, Nonce: w.ConfirmedNonce}, Remembers: w.Remembers.sighting(),
 		Named: named, NamedIndex: raft.Index(w.NamedIndex), Release: printable(w.Release),
 		AppendBytesMax: limited(w.AppendBytesMax), CommandBytesMax: limited(w.CommandBytesMax), NoSnapshots: w.NoSnapshots,
-		IdleTimeout: time.Duration(w.IdleTimeout),
+		IdleTimeout: time.Duration(w.IdleTimeout), AppVersion: w.AppVersion,
 	}, raft.Lane(w.Lane), nil
 }
 

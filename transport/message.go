@@ -94,6 +94,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
+		w.AppVersion = b.AppVersion
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -261,7 +262,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff),
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion,
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil

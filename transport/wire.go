@@ -64,6 +64,8 @@ type wireMessage struct {
 	Span       uint64 `codec:"sp,omitempty"` // in nanoseconds
 	Backoff    uint64 `codec:"bo,omitempty"` // likewise
 
+	AppVersion uint64 `codec:"av,omitempty"`
+
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -84,6 +86,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.number("T", &w.Term)
 	c.number("ak", &w.Acked)
 	c.number("ap", &w.Applied)
+	c.number("av", &w.AppVersion)
 	c.number("b", &w.StartCount)
 	c.number("bo", &w.Backoff)
 	c.bytes("c", &w.Cluster)

@@ -27,7 +27,7 @@ var hangs = []Mutant{
 	mutant("H07", "a member whose FSM hangs campaigns soon if it had to deny a candidate because of its log", "it waits nevertheless", "tests",
 		value("election.go", `c.standsBack() && !c.follower.needed`, `c.standsBack()`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
 	mutant("H08", "only the reply to the latest heartbeat counts as the applied index of a member", "the highest that was ever reported counts", "tests",
-		instead("heartbeat.go", `p.applied, p.hindered, p.backoff = r.Applied, r.Hindered, r.Backoff`, `p.applied, p.hindered, p.backoff = max(p.applied, r.Applied), r.Hindered, r.Backoff`)).
+		instead("heartbeat.go", `p.applied, p.hindered, p.backoff, p.appVersion = r.Applied, r.Hindered, r.Backoff, r.AppVersion`, `p.applied, p.hindered, p.backoff, p.appVersion = max(p.applied, r.Applied), r.Hindered, r.Backoff, r.AppVersion`)).
 		profiles("hangs").or("TestHangingFSM_ARestartedMemberAppliesAgain"),
 	mutant("H09", "a member reports that its FSM hangs", "it does not", "tests",
 		value("heartbeat.go", `c.fsmHangs()`, `false`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),

@@ -83,7 +83,7 @@ var persistence = []Mutant{
 	mutant("D20", "truncated entries no longer count as durable", "they still do", "N6",
 		instead("output.go", `d.persisted = min(d.persisted, after)`, `_ = d`)).must(),
 	mutant("D21", "an entry is applied only once it is durable here", "it is applied once it is committed", "N5",
-		before("commit.go", `if safe <= c.log.applying || c.marked() || c.restoresFirst() {`, `safe = c.log.commit`)).must(),
+		before("commit.go", `if safe <= c.log.applying || c.marked()`, `safe = c.log.commit`)).must(),
 	mutant("D22", "promises of an earlier term are dropped", "they are sent", "N6, G5",
 		before("output.go", releaseAnchor, `if o.message.Term < c.hard.Term { out.Write.Then = append(out.Write.Then, o.message); continue }`)).
 		profiles("elections", "swarm").must(),

@@ -31,7 +31,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.AppendReply{Match: 20},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
 		raft.Heartbeat{Round: id, Commit: 20, Successors: []raft.Peer{{ID: "n2", Incarnation: 1 << 63}, {ID: "n3", Incarnation: 3}}, Span: 10_000_000},
-		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000},
+		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7},
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{Named: true},
