@@ -209,7 +209,8 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	if w.now-w.cause > limit {
 		k.broken("N15", "%s has heard nobody for %v, but does not stand for election", n, time.Duration(w.now-w.cause))
 	}
-	if able && !w.failed && w.heard == w.now && s.Role == raft.Follower && n.priority(s, n.peer()) > 0 && sameVote(s.Durable, n.hard) && s.Election.Wait == n.timeout() {
+	drawn := w.heard == w.now && out.WakeAt != w.wake // an earlier step at the same time may have drawn it, with other voters
+	if able && !w.failed && drawn && s.Role == raft.Follower && n.priority(s, n.peer()) > 0 && sameVote(s.Durable, n.hard) && s.Election.Wait == n.timeout() {
 		k.checkDrawn(n, before, out.WakeAt-w.now)
 	}
 }

@@ -336,3 +336,24 @@ func TestInvariants_WhoFollowsNobodyDoesNotWait(t *testing.T) {
 	c.check.checkNotEarly(n, &before, &out)
 	expectBreach(t, c, "N25")
 }
+
+// Several steps may fall on one time. The first one has judged the wait that it drew, with the voters that there were.
+func TestInvariants_AWaitIsJudgedWhenItIsDrawn(t *testing.T) {
+	for _, drawn := range []bool{false, true} {
+		c, _, n := running(t)
+		before, w := n.status, &n.seen
+		n.status.Durable = n.hard
+		w.now = n.now().Mono
+		w.heard, w.beat, w.cause, w.wake = w.now, w.now, w.now, w.now+9*n.timeout()
+		out := raft.Output{WakeAt: w.wake}
+		if drawn {
+			out.WakeAt++
+		}
+		c.check.checkElectionTimer(n, &before, &out)
+		if !drawn {
+			require.Nil(t, c.failure)
+			continue
+		}
+		expectBreach(t, c, "N15")
+	}
+}
