@@ -292,7 +292,7 @@ func (i *identity) noteRejection(by raft.Peer, r raft.Rejection) {
 func (i *identity) noteOwnRejection(p raft.Peer, r *raft.Rejection) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if r.Asked() {
+	if r.Reason == raft.RejectWrongIncarnation && !r.OfEmptiedDisk() {
 		return
 	}
 	if _, known := i.refused[p]; known || len(i.refused) < strangersMax {

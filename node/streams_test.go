@@ -240,14 +240,15 @@ func TestStream_ASilentPeerIsGivenUp(t *testing.T) {
 	})
 }
 
-// failingRecord is a storage that fails to record a snapshot.
+// failingRecord is a storage that fails to record a snapshot while *failing is its member.
 type failingRecord struct {
 	raft.SnapshotStorage
-	fails *atomic.Bool
+	id      raft.NodeID
+	failing *atomic.Value
 }
 
 func (s failingRecord) Write(w raft.StorageWrite) error {
-	if w.Snapshot != nil && s.fails.Load() {
+	if w.Snapshot != nil && s.failing.Load() == s.id {
 		return errDisk
 	}
 	return s.SnapshotStorage.Write(w)
@@ -256,23 +257,20 @@ func (s failingRecord) Write(w raft.StorageWrite) error {
 // A member crashes when a snapshot has arrived and is not recorded yet. Its next start deletes the file.
 func TestStream_ASnapshotThatWasLostAfterItsArrivalIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fails := new(atomic.Bool)
+		failing := new(atomic.Value)
 		c, leader, behind := awayOn(t, rafttest.Options{NewFSM: newJournal, Configure: often,
 			Storage: func(id raft.NodeID, s raft.Storage) raft.Storage {
-				if id == "n1" {
-					return s
-				}
-				return failingRecord{s.(raft.SnapshotStorage), fails}
+				return failingRecord{s.(raft.SnapshotStorage), id, failing}
 			}}, "")
-		require.NotEqual(t, raft.NodeID("n1"), behind)
-		fails.Store(true)
+		failing.Store(behind)
 		c.Heal()
 		<-c.Node(behind).Done()
-		fails.Store(false)
-		require.EqualValues(t, 1, leader.Metrics().Snapshots.Sent)
+		failing.Store(raft.NodeID(""))
+		time.Sleep(time.Second) // in the bubble: its last message may be lost, and then the leader does not count the snapshot
+		sent := leader.Metrics().Snapshots.Sent
 		c.Restart(behind)
 		same(t, c, 41)
-		assert.EqualValues(t, 2, leader.Metrics().Snapshots.Sent)
+		assert.Equal(t, sent+1, leader.Metrics().Snapshots.Sent)
 	})
 }
 
