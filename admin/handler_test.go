@@ -194,3 +194,37 @@ func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 	m.Fail(node.ErrNoTarget)
 	assert.Equal(t, admin.TransferFailed, m.do(t, "POST", "/transfer?to=nobody", "").failure(t).Code)
 }
+
+// deadlines notes the last read deadline of a connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.last = at
+	return nil
+}
+
+// The deadline for the body must not end a change that takes longer: http.Server would cancel the request.
+func TestHandler_TheDeadlineOfABodyEndsWithIt(t *testing.T) {
+	during := time.Now()
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	n := watching{newFake(), func() { during = w.last }}
+	c := threeVoters()
+	c.Configuration.Members[2].Kind = raft.Learner
+	n.SetMembers(c)
+	admin.Handler(n, admin.Options{}).ServeHTTP(w, direct(t.Context(), http.MethodPost, admin.MembersPath, `{"promote":[{"id":"n3"}]}`))
+	assert.Zero(t, during, "while the change is carried out")
+}
+
+// watching is a node that says when its members are changed.
+type watching struct {
+	*rafttest.Fake[raft.FSM]
+	changes func()
+}
+
+func (n watching) ChangeMembers(context.Context, raft.Change, raft.Index) (node.Members, error) {
+	n.changes()
+	return node.Members{}, nil
+}

@@ -341,3 +341,24 @@ func soon(t *testing.T, outcome <-chan error) error {
 		return nil
 	}
 }
+
+// A caller that stops waiting may reuse its buffer, even while its command is being sent.
+func TestForward_ACallerMayReuseItsCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taps := map[raft.NodeID]*forwardTap{}
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(),
+			Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+				taps[id] = &forwardTap{Transport: wire, bytesMax: 1 << 20}
+				return taps[id]
+			}})
+		leadBy(t, c, "n1")
+		gate := make(chan struct{})
+		taps["n2"].stuck.Store(&gate)
+		command := []byte("mine")
+		require.ErrorIs(t, errorOf(c.Node("n2").Propose(within(t, time.Second), command)), node.ErrOutcomeUnknown)
+		copy(command, "next")
+		close(gate)
+		c.Converge()
+		assert.Equal(t, []string{"mine"}, listOf(c, "n1"))
+	})
+}
