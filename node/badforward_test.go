@@ -20,7 +20,8 @@ import (
 // intruder passes requests to a leader, n1, as if n2 or another peer had sent them.
 type intruder struct {
 	c      *rafttest.Cluster
-	tap    *forwardTap
+	tap    *forwardTap // of n1
+	of     map[raft.NodeID]*forwardTap
 	leader raft.Peer
 	start  uint64
 	term   raft.Term
@@ -38,7 +39,7 @@ func newIntruder(t *testing.T, changes ...func(*node.Config)) *intruder {
 	s, m := c.Node("n1").Status(), c.Node("n1").Members()
 	n2, _ := m.Member("n2")
 	return &intruder{
-		c: c, tap: taps["n1"], leader: raft.Peer{ID: "n1", Incarnation: s.Incarnation}, start: s.StartCount, term: s.Term, n2: n2.Peer(),
+		c: c, tap: taps["n1"], of: taps, leader: raft.Peer{ID: "n1", Incarnation: s.Incarnation}, start: s.StartCount, term: s.Term, n2: n2.Peer(),
 	}
 }
 
@@ -345,20 +346,27 @@ func soon(t *testing.T, outcome <-chan error) error {
 // A caller that stops waiting may reuse its buffer, even while its command is being sent.
 func TestForward_ACallerMayReuseItsCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		taps := map[raft.NodeID]*forwardTap{}
-		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(),
-			Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
-				taps[id] = &forwardTap{Transport: wire, bytesMax: 1 << 20}
-				return taps[id]
-			}})
-		leadBy(t, c, "n1")
+		i := newIntruder(t)
 		gate := make(chan struct{})
-		taps["n2"].stuck.Store(&gate)
+		i.of["n2"].stuck.Store(&gate)
 		command := []byte("mine")
-		require.ErrorIs(t, errorOf(c.Node("n2").Propose(within(t, time.Second), command)), node.ErrOutcomeUnknown)
+		require.ErrorIs(t, errorOf(i.c.Node("n2").Propose(within(t, time.Second), command)), node.ErrOutcomeUnknown)
 		copy(command, "next")
 		close(gate)
-		c.Converge()
-		assert.Equal(t, []string{"mine"}, listOf(c, "n1"))
+		i.c.Converge()
+		assert.Equal(t, []string{"mine"}, listOf(i.c, "n1"))
+	})
+}
+
+// If the leader dials this member again, its answers on the connection before may be lost.
+func TestForward_AnswersMayBeLostWhenTheLeaderDialsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		i.tap.lose(func(m raft.Message) bool { _, answer := m.Body.(raft.ForwardReply); return answer })
+		outcome := make(chan error, 1)
+		go func() { outcome <- errorOf(i.c.Node("n2").Propose(within(t, time.Hour), []byte("a"))) }()
+		synctest.Wait()
+		i.of["n2"].handler.Accepted(i.tap.handler.Hello(i.n2))
+		require.ErrorIs(t, soon(t, outcome), node.ErrOutcomeUnknown)
 	})
 }
