@@ -77,7 +77,9 @@ func (s *state) second(log uint16, before []uint16) {
 			_, ok := s.lives(id, inc)
 			unwiped = unwiped || inc != absent && ok
 		}
-		if unwiped {
+		if lists := maskOf(entry1(log)) != maskOf(entry1(other)); lists && p.alt != [slots]uint8{} {
+			s.faults = append(s.faults, "note: two clusters of two founders' lists")
+		} else if unwiped {
 			s.faults = append(s.faults, "S1: two clusters, and a disk of the first one's entry 1 was never emptied")
 		} else {
 			s.faults = append(s.faults, "note: two clusters, after all disks of the first one's entry 1 were emptied")

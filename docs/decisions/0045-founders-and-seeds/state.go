@@ -239,6 +239,14 @@ func (s *state) lives(id int, inc int8) (member int, ok bool) {
 	return id, inc >= 0 && s.m[id].inc == uint8(inc)
 }
 
+// counts is lives, as the members themselves judge.
+func (s *state) counts(id int, inc int8) (member int, ok bool) {
+	if broken("noinc") && inc >= 0 {
+		return id, true
+	}
+	return s.lives(id, inc)
+}
+
 func (s *state) majority(c config, has func(member int) bool) bool {
 	all, yes := 0, 0
 	for id, inc := range c {
@@ -246,7 +254,7 @@ func (s *state) majority(c config, has func(member int) bool) bool {
 			continue
 		}
 		all++
-		if k, ok := s.lives(id, inc); ok && has(k) {
+		if k, ok := s.counts(id, inc); ok && has(k) {
 			yes++
 		}
 	}
@@ -264,7 +272,7 @@ func (s *state) canLead(i int) bool {
 
 func (s *state) names(c config, i int) bool {
 	for id, inc := range c {
-		if k, ok := s.lives(id, inc); ok && k == i {
+		if k, ok := s.counts(id, inc); ok && k == i {
 			return true
 		}
 	}
