@@ -15,6 +15,7 @@ import (
 var (
 	only    = flag.String("case", "", "run this case or broken rule alone, and print the shortest way to each finding")
 	size    = flag.Int("wipes", -1, "emptied disks, if not the case's own")
+	breaks  = flag.String("break", "", "break this rule in the cases, too")
 	limit   = flag.Int("limit", 20_000_000, "states at most")
 	seconds = flag.Int("seconds", 100, "seconds per case at most")
 )
@@ -36,6 +37,9 @@ func (k kase) params() params {
 	lists := masks(k.lists)
 	q := params{wipes: k.wipes, lies: k.lies, maxLog: k.maxLog, maxVer: k.vers, expect: k.expect, broken: k.broken}
 	q.n = len(lists)
+	if q.broken == "" {
+		q.broken = *breaks
+	}
 	copy(q.lists[:], lists)
 	copy(q.alt[:], masks(k.alt))
 	copy(q.seeds[:], masks(k.seeds))
