@@ -1,0 +1,3 @@
+module founders
+
+go 1.25.0
