@@ -86,9 +86,10 @@ portable:
 	done
 
 # In one goroutine no race could be found, and a simulated run takes ten times as long under the race detector. So the core
-# and the simulators are tested with every invariant of the core on instead, as -race has it.
+# and the simulators are tested with every invariant of the core on instead, as -race has it. With -short, tests of storage do
+# fewer rounds of the same, which find no other race; "make test" does all of them.
 race: program
-	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -timeout 30m -race $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
+	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -timeout 30m -race -short $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
 	$(TEST) -race -run '$(WORKERS)' ./fuzzy ./cmd/raftlab
 	$(TEST) -timeout 30m -tags invariants . ./fuzzy
 	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m -tags invariants .
