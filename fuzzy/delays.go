@@ -251,3 +251,9 @@ func (n *node) resume() {
 		n.doze()
 	}
 }
+
+// impatient reports whether a member's election timeout is so much shorter than the leader's that it may end between two of
+// the leader's heartbeats. Several such members can elect another leader.
+func (c *cluster) impatient(leader *node) bool {
+	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.core != nil && 3*n.timeout() < leader.timeout() })
+}

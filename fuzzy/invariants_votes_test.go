@@ -357,3 +357,11 @@ func TestInvariants_AWaitIsJudgedWhenItIsDrawn(t *testing.T) {
 		expectBreach(t, c, "N15")
 	}
 }
+
+// A member with a much shorter election timeout than the leader's may end its leadership between two heartbeats.
+func TestLiveness_AnImpatientMemberMayElectAnotherLeader(t *testing.T) {
+	c, lead, n := running(t)
+	assert.False(t, c.impatient(lead))
+	n.faster = 4
+	assert.True(t, c.impatient(lead))
+}
