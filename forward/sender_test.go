@@ -34,7 +34,7 @@ func TestSender_NamesBothStartsAndTheTerm(t *testing.T) {
 	require.True(t, ok)
 	expect.Equal(t, raft.Message{From: n2, To: n3, Term: 6, Body: raft.Forward{
 		StartCount: 7, Counter: 2, ToStart: 8, Kind: raft.ForwardPropose,
-	}}, m, "no counter is used twice, whoever the receiver is")
+	}}, m, "no counter is used twice, for any receiver")
 	expect.Equal(t, 2, s.Open())
 }
 
