@@ -75,6 +75,7 @@ func TestSetPriority_WhatIsRefused(t *testing.T) {
 
 		_, err = n.SetPriority(t.Context(), "n1", raft.PriorityNever)
 		require.NoError(t, err)
+		c.Await("n1 gives its leadership to n2", func() bool { return c.Leader() == c.Node("n2") })
 		const words = "raft: the members were not changed: of the voters n1 n2 none would lead, because all would have priority 0: " +
 			"first give one of them a priority above 0, as in SetPriority(n1, 1)"
 		n = c.Leader()
