@@ -282,10 +282,8 @@ func (f *forwards) abandon(c *forwarded, cause error) forwardAnswer {
 	return forwardAnswer{next: forward.Unknown, cause: cause}
 }
 
-// answered takes an answer of a member.
+// answered takes an answer of a member. f.mu is held.
 func (f *forwards) answered(from raft.Peer, r raft.ForwardReply) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if next := f.sender.Answered(from, r); next != forward.Ignore {
 		f.finish(r.Counter, forwardAnswer{next: next, reply: r})
 	}
