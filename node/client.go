@@ -306,6 +306,10 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if now.Leader != leader { // it does not lead yet
 		now = raft.Leadership{Leader: leader}
 	}
+	return &NotLeaderError{Leader: n.leaderIn(now), Reason: reason}
+}
+
+func (n *Node) leaderIn(now raft.Leadership) *raft.Member {
 	m := n.identity.leader(now)
-	return &NotLeaderError{Leader: &m, Reason: reason}
+	return &m
 }

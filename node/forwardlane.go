@@ -100,6 +100,7 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 	defer f.mu.Unlock()
 	waiting := l.queue.waiting()
 	waiting = waiting[:min(len(waiting), sendBatchMax)]
+	batch, items = make([]raft.Message, 0, len(waiting)), make([]forwardItem, 0, len(waiting))
 	for _, item := range waiting {
 		m, c := item.answer, item.request
 		if c == nil {
@@ -127,7 +128,7 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 	return batch, items
 }
 
-// receive processes a batch of callers' requests on their way to the leader, and of their answers.
+// receive processes a batch of callers' requests on their way to the leader, and of their answers. It keeps the batch.
 func (f *forwards) receive(batch []raft.Message) {
 	n := f.node
 	now, _ := n.watched.load()
@@ -138,14 +139,14 @@ func (f *forwards) receive(batch []raft.Message) {
 	if now.Role == raft.Leader {
 		state.Term = now.Term
 	}
-	var proposals []raft.Message
+	at, proposals := n.now().Mono, batch[:0]
 	f.mu.Lock()
 	for _, m := range batch {
 		switch body := m.Body.(type) {
 		case raft.ForwardReply:
 			f.answered(m.From, body)
 		case raft.Forward:
-			if f.received(m, body, now, state) {
+			if f.received(m, body, now, state, at) {
 				proposals = append(proposals, m)
 			}
 		}
@@ -158,7 +159,7 @@ func (f *forwards) receive(batch []raft.Message) {
 
 // received decides about a request of another member. It reports true if that is a proposal to carry out. Any other request
 // is carried out on a goroutine of its own. f.mu is held.
-func (f *forwards) received(m raft.Message, r raft.Forward, now raft.Leadership, state forward.State) bool {
+func (f *forwards) received(m raft.Message, r raft.Forward, now raft.Leadership, state forward.State, at raft.Time) bool {
 	if f.ended {
 		return false
 	}
@@ -166,7 +167,7 @@ func (f *forwards) received(m raft.Message, r raft.Forward, now raft.Leadership,
 	if verdict == forward.Silent {
 		return false
 	}
-	f.tookAt = n.now().Mono
+	f.tookAt = at
 	f.carrying++
 	if verdict == forward.CarryOut {
 		if r.Kind == raft.ForwardPropose {

@@ -115,6 +115,9 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 		case m.From != from:
 			n.counters.droppedForged.Add(1)
 		case m.Lane() == raft.LaneForward:
+			if forwarded == nil {
+				forwarded = make([]raft.Message, 0, len(batch))
+			}
 			forwarded = append(forwarded, m)
 		case e.stream(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,

@@ -197,7 +197,6 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))
 	n.receiver, n.streamer, n.forwards = newReceiver(n), newStreamer(n), newForwards(n)
-	n.requests.carried = n.forwards.carried
 	return n
 }
 
