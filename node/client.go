@@ -49,19 +49,19 @@ func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 // applied the entry. By then this member has applied every command that was acknowledged before the call. The errors are
 // those of Propose.
 func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
-	result, err := n.proposeEntry(ctx, 0, raft.EntryNoop, nil)
+	result, err := n.proposeEntry(ctx, raft.EntryNoop, nil)
 	return result.Index, n.withReason(err)
 }
 
-// proposeEntry proposes an entry on this member, in one term alone if term is not 0.
-func (n *Node) proposeEntry(ctx context.Context, term raft.Term, kind raft.EntryKind, data []byte) (Result, error) {
+// proposeEntry proposes an entry on this member.
+func (n *Node) proposeEntry(ctx context.Context, kind raft.EntryKind, data []byte) (Result, error) {
 	if err := n.usable(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
 	}
-	req, err := n.requests.proposeIn(term, kind, data, nil)
+	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -306,6 +306,10 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if now.Leader != leader { // it does not lead yet
 		now = raft.Leadership{Leader: leader}
 	}
+	return &NotLeaderError{Leader: n.leaderIn(now), Reason: reason}
+}
+
+func (n *Node) leaderIn(now raft.Leadership) *raft.Member {
 	m := n.identity.leader(now)
-	return &NotLeaderError{Leader: &m, Reason: reason}
+	return &m
 }

@@ -38,9 +38,9 @@ var forwards = []Mutant{
 	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
 		value("forward/receiver.go", `p.open >= r.limits.Requests || p.bytes >= r.limits.Bytes`, `false`)),
 	outsideOf("V24", "a forwarded proposal is appended in the term of its message alone", "in any term", "Requests_AForwarded",
-		instead("node/requests.go", `proposal.Term = term`, `_ = term`)),
+		instead("node/requests.go", `proposals[i].Term = batch[i].Term`, `_ = batch`)),
 	outsideOf("V25", "a forwarded proposal does not wait for the end of a transfer", "it waits like those of this member", "Requests_AForwarded",
-		instead("node/requests.go", `r.forwarded.add(proposal)`, `r.proposals.add(proposal)`)),
+		instead("node/requests.go", `r.forwarded.add(p)`, `r.proposals.add(p)`)),
 	outsideOf("V26", "a request that has left is of unknown outcome once its connection has ended", "its caller waits on", "BadForward_ALost|Forward_TheRequests",
 		instead("node/handler.go", "e.node.streamer.disconnected(p)\n\te.node.forwards.lost(p)", `e.node.streamer.disconnected(p)`)),
 	outsideOf("V27", "a request that has left is not sent elsewhere when its caller stops waiting", "the error says that it was not applied", "BadForward_ALost",
@@ -52,7 +52,13 @@ var forwards = []Mutant{
 	outsideOf("V30", "a request for an earlier start of the leader does not leave", "its caller waits for the next start, which is silent", "Forward_ARestart",
 		value("node/forwardlane.go", `f.node.identity.startOf(l.to) != c.to.StartCount`, `false`)),
 	outsideOf("V31", "a caller without a deadline waits a bounded time for an answer", "it waits for ever", "BadForward_ALost",
-		value("node/forwards.go", `!bounded && kind != raft.ForwardChange`, `false`)),
+		value("node/forwards.go", `c.deadline == 0 && kind != raft.ForwardChange`, `false`)),
+	outsideOf("V32", "the outcome of a forwarded proposal goes to the member that sent it", "those of a batch go to the sender of the first", "Requests_ForwardedProposalsOfABatch",
+		value("node/requests.go", `&batch[i]`, `&batch[0]`)),
+	outsideOf("V33", "the outcomes of forwarded proposals are passed on once they are known", "those of applied entries wait for others", "Requests_ForwardedProposalsOfABatch",
+		instead("node/requests.go", "defer r.passOn()\n\tcommands := 0", `commands := 0`)),
+	tested("V34", "what was decoded from one frame stays as it is", "the data of a request is overwritten by later frames", "transport", "Forward_LaterFrames",
+		value("transport/forward.go", `len(rest) <= readBufferBytes`, `false`)),
 }
 
 // ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
