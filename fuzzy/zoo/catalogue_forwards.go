@@ -37,6 +37,19 @@ var forwards = []Mutant{
 		value("forward/sender.go", `deadline != 0 && deadline <= now`, `false`)),
 	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
 		value("forward/receiver.go", `p.open >= r.limits.Requests || p.bytes >= r.limits.Bytes`, `false`)),
+	ofForward("V32", "a member may take no changes of others", "it takes them", "Receiver_Decides",
+		value("forward/receiver.go", `now.NoRemoteChanges && f.Kind != raft.ForwardPropose`, `false`)),
+	ofForward("V33", "a copy of a change, or of a transfer, is not carried out", "only a copy of a proposal is not", "Receiver_ACounter|NoRequest",
+		value("forward/receiver.go", `!p.raise(f.StartCount, f.Counter)`, `!p.raise(f.StartCount, f.Counter) && f.Kind == raft.ForwardPropose`)),
+	mutant("V34", "a forwarded transfer begins in the term of its message alone", "in any term", "H6",
+		value("transfer.go", `c.isOtherTerm(r.Term)`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
+	mutant("V35", "a forwarded change begins in the term of its message alone", "in any term", "H6",
+		value("reconfigure.go", `c.isOtherTerm(e.Term)`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
+	mutant("V36", "a leader that ends does not say of a transfer that nothing was carried out", "the next leader gets it again", "H7",
+		value("transfer.go", `t.sent && (a.Refusal == RefusedClosing || a.Refusal == RefusedNotLeader)`, `false`)).
+		arranged().profiles("forwards").or("TestTransfer_RefusesAtOnce"),
+	outsideOf("V37", "a transfer that the core has may take place", "its caller learns that it does not", "Requests_ATransfer",
+		value("node/requests.go", `c.taken`, `c.taken && c.kind != transferCall`)),
 	outsideOf("V24", "a forwarded proposal is appended in the term of its message alone", "in any term", "Requests_AForwarded",
 		instead("node/requests.go", `proposal.Term = term`, `_ = term`)),
 	outsideOf("V25", "a forwarded proposal does not wait for the end of a transfer", "it waits like those of this member", "Requests_AForwarded",
@@ -57,5 +70,5 @@ var forwards = []Mutant{
 
 // ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
 func ofForward(id, rule, bug, run string, edits ...Edit) Mutant {
-	return mutant(id, rule, bug, "G11, H4, H6", edits...).arranged().profiles("forwards").test("forward", run)
+	return mutant(id, rule, bug, "G11, H4, H6, H7", edits...).arranged().profiles("forwards").test("forward", run)
 }
