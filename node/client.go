@@ -230,11 +230,11 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // as all others. Once the transfer has succeeded, they fail with a *NotLeaderError that names the new leader. If it fails,
 // they are proposed here. So no proposal ends with ErrOutcomeUnknown because of a transfer.
 //
-// With Config.Forward, any member takes the call and asks the leader. After ErrOutcomeUnknown, which is then possible, too,
-// the transfer may take place: look at Status, and call again.
+// With Config.Forward, any member takes the call and asks the leader.
 //
 // TransferLeadership fails with *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and
-// ctx.Err(). After ctx.Err() the transfer may still take place.
+// ctx.Err(). If ctx or the leader ends after the transfer has begun, the error also matches ErrOutcomeUnknown: the transfer may
+// take place. Look at Status, and call again.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
 		return ErrWithinFSM

@@ -249,7 +249,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	}
 	batch = r.takeProposals(&r.forwarded, batch)
 	for _, e := range r.asked.waiting() {
-		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
+		if r.took(e) {
 			batch = append(batch, e)
 		}
 	}
@@ -291,9 +291,17 @@ func (r *requests) hold(holds bool) {
 	}
 }
 
-// took records that a change reaches the core. It reports false if the caller of the change has stopped waiting. mu is held.
-func (r *requests) took(id raft.RequestID) bool {
-	req := r.table[id]
+// took records that a change or a transfer reaches the core. It reports false if its caller has stopped waiting. mu is held.
+func (r *requests) took(e raft.Event) bool {
+	var req *call
+	switch e := e.(type) {
+	case raft.ChangeRequested:
+		req = r.table[e.RequestID]
+	case raft.TransferRequested:
+		req = r.table[e.RequestID]
+	default:
+		return true
+	}
 	if req != nil {
 		req.taken = true
 	}
@@ -323,8 +331,8 @@ func (r *requests) abandon(req *call, cause error) outcome {
 }
 
 // mayTakePlace reports whether the core may still carry out the request after the caller has stopped waiting. This is the
-// case for a proposal or a change that has reached the core.
-func (c *call) mayTakePlace() bool { return c.taken && (c.kind == proposeCall || c.kind == changeCall) }
+// case for a proposal, a change or a transfer that has reached the core.
+func (c *call) mayTakePlace() bool { return c.taken }
 
 // unknown returns the error of a call that may still take place.
 func (c *call) unknown() error {
@@ -437,8 +445,8 @@ func (r *requests) unknown(to raft.Index) {
 	}
 }
 
-// end answers all pending calls. A proposal or a change that has reached the core may still take place; all others never
-// will.
+// end answers all pending calls. A proposal, a change or a transfer that has reached the core may still take place; all others
+// never will.
 func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

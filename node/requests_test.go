@@ -366,3 +366,30 @@ func TestRequests_ForwardedProposalsOfABatch(t *testing.T) {
 	expect.Len(t, passed[2], 2)
 	expect.ErrorIs(t, passed[2][1].err, raft.ErrClosed)
 }
+
+// A transfer that the core has may take place, whatever ends its call. One that it has not is dropped.
+func TestRequests_ATransferThatMayTakePlace(t *testing.T) {
+	r := newTable(nil)
+	ask := func() *call {
+		req, err := r.transfer(raft.TransferRequested{})
+		require.NoError(t, err)
+		return req
+	}
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := r.wait(gone, ask()).err
+	expect.NotErrorIs(t, err, ErrOutcomeUnknown)
+	expect.Empty(t, r.take(nil))
+
+	waits, asked, ended := ask(), ask(), ask()
+	require.Len(t, r.take(nil), 3)
+	err = r.wait(gone, waits).err
+	expect.ErrorIs(t, err, ErrOutcomeUnknown)
+	expect.ErrorIs(t, err, context.Canceled)
+	outcome, _ := outcomeOf(err)
+	expect.Equal(t, raft.ForwardUnknown, outcome)
+	r.answer([]raft.Answer{{RequestID: asked.requestID, Kind: raft.AnswerUnknown}}, (&Node{}).explain)
+	expect.ErrorIs(t, (<-asked.outcome).err, ErrOutcomeUnknown)
+	r.end(raft.ErrClosed)
+	expect.ErrorIs(t, (<-ended.outcome).err, ErrOutcomeUnknown)
+}
