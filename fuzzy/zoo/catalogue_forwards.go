@@ -40,7 +40,10 @@ var forwards = []Mutant{
 	ofForward("V32", "a member may take no changes of others", "it takes them", "Receiver_Decides",
 		value("forward/receiver.go", `now.NoRemoteChanges && f.Kind != raft.ForwardPropose`, `false`)),
 	ofForward("V33", "a copy of a change, or of a transfer, is not carried out", "only a copy of a proposal is not", "Receiver_ACounter|NoRequest",
-		value("forward/receiver.go", `!p.raise(f.StartCount, f.Counter)`, `!p.raise(f.StartCount, f.Counter) && f.Kind == raft.ForwardPropose`)),
+		before("forward/receiver.go", `_, member := now.Committed.Peer(m.From)`, `
+			if p := r.peers[m.From]; p != nil && f.Kind != raft.ForwardPropose {
+				p.counter = 0
+			}`)),
 	mutant("V34", "a forwarded transfer begins in the term of its message alone", "in any term", "H6",
 		value("transfer.go", `c.isOtherTerm(r.Term)`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
 	mutant("V35", "a forwarded change begins in the term of its message alone", "in any term", "H6",
@@ -68,8 +71,8 @@ var forwards = []Mutant{
 		value("node/forwards.go", `c.deadline == 0 && kind != raft.ForwardChange`, `false`)),
 	outsideOf("V38", "the outcome of a forwarded proposal goes to the member that sent it", "those of a batch go to the sender of the first", "Requests_ForwardedProposalsOfABatch",
 		value("node/requests.go", `&batch[i]`, `&batch[0]`)),
-	outsideOf("V39", "the outcomes of forwarded proposals are passed on once they are known", "those of applied entries wait for others", "Requests_ForwardedProposalsOfABatch",
-		instead("node/requests.go", "defer r.passOn()\n\tcommands := 0", `commands := 0`)),
+	outsideOf("V39", "the outcomes of forwarded proposals are passed on once they are known", "a single one waits for others", "Requests_ForwardedProposalsOfABatch",
+		value("node/requests.go", `len(r.outcomes) > 0`, `len(r.outcomes) > 1`)),
 	tested("V40", "what was decoded from one frame stays as it is", "the data of a request is overwritten by later frames", "transport", "Forward_LaterFrames",
 		value("transport/forward.go", `len(rest) <= readBufferBytes`, `false`)),
 }
