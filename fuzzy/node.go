@@ -37,6 +37,7 @@ type node struct {
 	given     raft.Configuration // the list of initial members that it was started with, or has been given since
 	awaited   raft.Configuration // the list that it was started without, and is still to be given
 	lists     *sim.Stream        // decides that
+	rumors    *sim.Stream        // see hearsay
 	misled    bool               // the list differs from that of the rest
 	forever   bool               // its faults are permanent: it is not in the healed quorum
 	upgraded  bool               // to the newest release
@@ -144,7 +145,7 @@ func (n *node) start() {
 		return
 	}
 	n.upgrade()
-	n.limits, n.given = n.usual, n.list()
+	n.limits, n.given = n.usual, n.leaveOpen(n.list())
 	cfg := n.coreConfig()
 	n.withhold()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
@@ -192,6 +193,7 @@ func (n *node) start() {
 	n.openBook(&stored)
 	n.process(&out)
 	n.beginHands()
+	n.listenLater()
 	n.c.tellPeers(n, true)
 }
 
@@ -344,6 +346,10 @@ func (n *node) handle(e event) {
 		n.asks(e.a)
 	case evGiven:
 		n.giveList()
+	case evTold:
+		n.hearOf(e.a)
+	case evForget:
+		n.unlearn()
 	case evExit:
 		n.exit(sim.Time(e.a))
 	}
