@@ -54,6 +54,24 @@ func (n *node) leaveOpen(list raft.Configuration) raft.Configuration {
 	return list
 }
 
+// learnLater decides what a process learns only while it runs: its list, and that there is a cluster.
+func (n *node) learnLater() {
+	n.withhold()
+	n.listenLater()
+}
+
+// learns makes a running process learn that, or begin anew without it.
+func (n *node) learns(e event) {
+	switch e.kind {
+	case evGiven:
+		n.giveList()
+	case evTold:
+		n.hearOf(e.a)
+	case evForget:
+		n.unlearn()
+	}
+}
+
 // The kinds of news.
 const (
 	newsTrue  = iota // a running member tells of its cluster

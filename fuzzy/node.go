@@ -147,7 +147,7 @@ func (n *node) start() {
 	n.upgrade()
 	n.limits, n.given = n.usual, n.leaveOpen(n.list())
 	cfg := n.coreConfig()
-	n.withhold()
+	n.learnLater()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1
@@ -193,7 +193,6 @@ func (n *node) start() {
 	n.openBook(&stored)
 	n.process(&out)
 	n.beginHands()
-	n.listenLater()
 	n.c.tellPeers(n, true)
 }
 
@@ -344,12 +343,8 @@ func (n *node) handle(e event) {
 		n.stall(sim.Time(e.a))
 	case evAsk:
 		n.asks(e.a)
-	case evGiven:
-		n.giveList()
-	case evTold:
-		n.hearOf(e.a)
-	case evForget:
-		n.unlearn()
+	case evGiven, evTold, evForget:
+		n.learns(e)
 	case evExit:
 		n.exit(sim.Time(e.a))
 	}
