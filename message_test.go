@@ -51,7 +51,7 @@ func someBodies() []raft.Body {
 	return []raft.Body{
 		nil,
 		raft.BootstrapProbe{}, raft.BootstrapProbe{ID: far, List: listNamed("bac")}, raft.BootstrapProbe{ID: far, List: listNamed("abc")},
-		raft.BootstrapProbeReply{}, raft.BootstrapProbeReply{ID: ours, Result: 99}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized},
+		raft.BootstrapProbeReply{}, raft.BootstrapProbeReply{ID: ours, Result: 99}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeInitialized, HeardFrom: "b"}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized},
 		raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized, List: listNamed("xyz")},
 		raft.BootstrapRequest{}, raft.BootstrapRequest{Entry: bootstrap}, raft.BootstrapRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte("garbage")}},
 		raft.BootstrapReply{}, raft.BootstrapReply{ID: far},
@@ -259,7 +259,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.PeerUp{ID: "c", Incarnation: 1, AppendBytesMax: -1},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
 			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")},
-			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Closing{},
+			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Heard{From: "b"}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true

@@ -106,6 +106,22 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	}
 }
 
+// Two members may know different addresses of the members of one list, but not two of one member.
+func TestHandshake_ListsWithOpenAddresses(t *testing.T) {
+	v := View{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
+	v.Initial.Members[0].Address, v.Initial.Members[1].Address = "", ""
+	for address, want := range map[string]bool{"": true, "n3:1": true, "n3:2": false} {
+		theirs := threeMembers()
+		theirs.Members[2].Address = address
+		r := v.Judge(raft.Hello{ClusterName: "blue", From: n3, Expected: raft.Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), List: theirs}).Rejection
+		require.Equal(t, want, r == nil, "%q: %v", address, r)
+		if r != nil {
+			expect.ErrorContains(t, r, "this member has [n1 n2 n3=n3:1], the caller has [n1=n1:1 n2=n2:1 n3=n3:2]")
+		}
+	}
+	expect.Empty(t, v.Hello(n3, 0).Address, "this member's own is not known, either")
+}
+
 // Members with different lists say in what the lists differ.
 func TestHandshake_AListDiffersInAPriorityAlone(t *testing.T) {
 	v := View{Self: n2, ClusterName: "blue", Lineage: starts(1, 1), Initial: threeMembers()}
