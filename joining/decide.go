@@ -125,8 +125,7 @@ func (s *Seeker) replyOf(id raft.NodeID) *raft.WhoReply {
 // petitions asks the leader to make this member one of its cluster, unless a petition is open.
 func (s *Seeker) petitions(st State, a *Action) {
 	founds := slices.Contains(s.cfg.Founders, s.cfg.Self.ID) && st.uninitialized() && s.heard == nil
-	begins := st.Term == 0 && st.Cluster != raft.ClusterID{} // entry 1 is held: the bootstrap goes on
-	if founds || begins || s.petition != "" {
+	if founds || s.petition != "" {
 		return
 	}
 	at, reason := s.leader(st)

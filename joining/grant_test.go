@@ -157,6 +157,12 @@ func TestGrant_WhenAnOldIncarnationIsLost(t *testing.T) {
 		"the silence begins when it was last heard")
 	assert.Equal(t, time.Duration(-1), watched(func(now time.Duration) time.Duration { return now % (9 * s) }, s, time.Minute), "it is heard now and then")
 	assert.Equal(t, 50*s, watched(forever, 10*s, time.Minute), "a pause of the leader's process counts as little of it")
+	g := new(joining.Grant)
+	for now := time.Duration(0); now < 10*s; now += s {
+		assert.False(t, at(g, now, joining.Seen{Silence: time.Hour}))
+	}
+	assert.False(t, at(g, 10*s, joining.Seen{}), "it is heard")
+	assert.False(t, at(g, 40*s, joining.Seen{Silence: 30 * s}), "what was before does not count after a pause")
 }
 
 func TestGrant_EachIsWatchedForItself(t *testing.T) {
