@@ -64,8 +64,8 @@ func encodeList(c raft.Configuration) []byte {
 	return encodeMeta(list)
 }
 
-// decodeList decodes and checks a configuration. On the wire, a configuration is a field of bytes, not of structs. So
-// decodeList knows the number of members before it decodes them.
+// decodeList decodes and checks a configuration, or a list whose addresses may be open. On the wire, it is a field of bytes,
+// not of structs. So decodeList knows the number of members before it decodes them.
 func decodeList(data []byte) (raft.Configuration, error) {
 	if len(data) == 0 {
 		return raft.Configuration{}, nil
@@ -85,7 +85,7 @@ func decodeList(data []byte) (raft.Configuration, error) {
 		})
 	}
 	c := raft.NewConfiguration(members)
-	if err := c.Validate(); err != nil {
+	if err := c.ValidateList(); err != nil {
 		return raft.Configuration{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return c, nil
