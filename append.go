@@ -23,7 +23,8 @@ type follower struct {
 	// transferOutcome is the transfer that was running when this member last stepped down. It is nil if there was none, or
 	// once the outcome is known.
 	transferOutcome *transfer
-	offer           *offer // the snapshot that this member asked for last; nil: none
+	offer           *offer  // the snapshot that this member asked for last; nil: none
+	hearing         hearing // of a cluster, while this member was uninitialized
 	// suspicion is not nil while a leader that the configuration does not name has shown a loss. It is nil at all other
 	// times.
 	suspicion *suspicion

@@ -29,7 +29,14 @@ type probeAnswer struct {
 	result       ProbeResult
 	bootstrapper Peer // ProbeInitialized
 	term         Term // ProbeInitialized
+	heard        Heard
 	holds        bool // entry 1 is durable there
+}
+
+// hearing is what this start has heard of a cluster, and when it was last told so.
+type hearing struct {
+	Heard
+	wall int64
 }
 
 // redoTimeouts is the number of election timeouts for which a bootstrapper that holds entry 1 waits until the others hold it.
@@ -38,10 +45,10 @@ type probeAnswer struct {
 const redoTimeouts = 10
 
 // startBootstrap makes this member the bootstrapper if it is the first voter of the list, its durable term is 0,
-// and no other member has made it hold entry 1.
+// no other member has made it hold entry 1, and it has heard of no cluster.
 func (c *Core) startBootstrap() {
 	list := c.bootstrapList()
-	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) {
+	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) || c.hasHeard() {
 		return
 	}
 	if f := c.log.Bootstrap; f != nil && f.Bootstrapper != c.self {
@@ -63,6 +70,31 @@ func (c *Core) onInitialGiven(initial Configuration) {
 	config := c.config()
 	c.step.out.Config = &config
 	c.startBootstrap()
+}
+
+// onHeard ends the bootstrap of a member that has heard of a cluster. A member that holds entry 1, even if not durably yet, goes
+// on: its cluster may have begun, and what it has heard may be of that cluster.
+func (c *Core) onHeard(e Heard) {
+	assert(validateNodeID(e.From) == nil, "the member that told it is named")
+	if !c.uninitialized() {
+		return
+	}
+	if c.follower.hearing.Heard != e {
+		c.trace(TraceEvent{Kind: TraceHeard, Peer: e.From, Text: e.cluster()})
+	}
+	c.follower.hearing = hearing{e, c.now.Wall}
+	c.bootstrapper = nil
+}
+
+// hasHeard reports whether this member bootstraps no cluster because it has heard of one. Once it holds entry 1, it goes on.
+func (c *Core) hasHeard() bool { return c.uninitialized() && c.follower.hearing.From != "" }
+
+// cluster names the cluster for people.
+func (e Heard) cluster() string {
+	if e.Cluster == (ClusterID{}) {
+		return "a cluster"
+	}
+	return fmt.Sprintf("cluster %v", e.Cluster)
 }
 
 // isBootstrapper reports whether this member is the one that probes the members of the list.
@@ -177,6 +209,8 @@ func (c *Core) onBootstrapProbe(from Peer, r BootstrapProbe) {
 	}
 	reply := BootstrapProbeReply{ID: r.ID, Result: ProbeInitialized, List: c.bootstrapList(), Wall: c.now.Wall}
 	switch {
+	case c.hasHeard():
+		reply.HeardOf, reply.HeardFrom = c.follower.hearing.Cluster, c.follower.hearing.From
 	case c.mayRedo(from, r.ID), c.uninitialized() && len(reply.List.Members) > 0:
 		reply.Result = ProbeUninitialized
 		if !reply.List.SameList(r.List) {
@@ -212,7 +246,9 @@ func (c *Core) onBootstrapProbeReply(m Message, r BootstrapProbeReply) {
 		return
 	}
 	c.hearClock(Peer{ID: m.From.ID}, r.Wall) // the list names no incarnations yet
-	*a = probeAnswer{id: a.id, peer: m.From, result: r.Result, bootstrapper: r.Bootstrapper, term: m.Term}
+	*a = probeAnswer{
+		id: a.id, peer: m.From, result: r.Result, bootstrapper: r.Bootstrapper, term: m.Term, heard: Heard{r.HeardOf, r.HeardFrom},
+	}
 	c.bootstrap()
 }
 
@@ -331,15 +367,20 @@ func (c *Core) checkHeld() {
 	}
 }
 
-// missing returns what the bootstrap is waiting for, one sentence per member.
-func (f *bootstrapper) missing() []string {
+// missing returns what the bootstrap is waiting for, one sentence per member, or of what this member has heard.
+func (c *Core) missing() []string {
+	f, h := c.bootstrapper, c.follower.hearing
+	if c.hasHeard() {
+		return []string{fmt.Sprintf("this member was told by %s of %s: it bootstraps none, and waits to be added; "+
+			"if that cluster no longer exists, restart this member, which forgets it", h.From, h.cluster())}
+	}
 	if f == nil {
 		return nil
 	}
 	var missing []string
 	allAtZero := true
 	for _, a := range f.replies {
-		allAtZero = allAtZero && a.result == ProbeInitialized && a.term == 0
+		allAtZero = allAtZero && a.result == ProbeInitialized && a.term == 0 && a.heard.From == ""
 		if s := f.lacks(a); s != "" {
 			missing = append(missing, s)
 		}
@@ -362,6 +403,9 @@ func (f *bootstrapper) lacks(a probeAnswer) string {
 		return fmt.Sprintf("%s was started with another list of initial members", a.id)
 	case a.result == ProbeNoInitial:
 		return fmt.Sprintf("%s was started without a list of initial members", a.id)
+	case a.result == ProbeInitialized && a.heard.From != "":
+		return fmt.Sprintf("%s was told by %s of %s, and takes part in no bootstrap until it is restarted: "+
+			"restart it if that cluster no longer exists", a.id, a.heard.From, a.heard.cluster())
 	case a.result == ProbeInitialized:
 		return fmt.Sprintf("%s already belongs to a cluster, bootstrapped by %s (incarnation %v), in term %d",
 			a.id, a.bootstrapper.ID, a.bootstrapper.Incarnation, a.term)

@@ -253,19 +253,29 @@ func (c Configuration) Equal(other Configuration) bool {
 		c.AppVersionMin == other.AppVersionMin
 }
 
-// SameList reports whether both name the same members, of any incarnation.
+// SameList reports whether both name the same members, of any incarnation. The Address and Meta of a member count only where
+// both have an address: see ValidateList.
 func (c Configuration) SameList(other Configuration) bool {
 	return slices.EqualFunc(c.Members, other.Members, func(a, b Member) bool {
 		a.Incarnation, b.Incarnation = 0, 0
+		if a.Address == "" || b.Address == "" {
+			a.Address, a.Meta, b.Address, b.Meta = "", "", "", ""
+		}
 		return a == b
 	})
 }
 
-// ListText returns the members as text, with everything that SameList compares.
+// isOpen reports whether the member is one of a list of initial members that leaves its address and Meta open.
+func (m Member) isOpen() bool { return m.Address == "" && m.Meta == "" }
+
+// ListText returns the members as text, with everything that SameList compares. An open address is not shown.
 func (c Configuration) ListText() string {
 	parts := make([]string, len(c.Members))
 	for i, m := range c.Members {
-		if parts[i] = string(m.ID) + "=" + m.Address; m.Meta != "" {
+		if parts[i] = string(m.ID); !m.isOpen() {
+			parts[i] += "=" + m.Address
+		}
+		if m.Meta != "" {
 			parts[i] += "=" + m.Meta
 		}
 		if m.Kind != Voter {
@@ -300,6 +310,18 @@ func (c Configuration) Validate() error {
 		p.add("its feature level is 0, at which members are not changed")
 	}
 	return errors.Join(p...)
+}
+
+// ValidateList is Validate for a list of initial members. In it, a member may have neither Address nor Meta: they are open,
+// because this member need not know them. Entry 1 has those of the bootstrapper's list, which leaves none open.
+func (c Configuration) ValidateList() error {
+	c.Members = slices.Clone(c.Members)
+	for i := range c.Members {
+		if m := &c.Members[i]; m.isOpen() {
+			m.Address = "open" // Validate takes any
+		}
+	}
+	return c.Validate()
 }
 
 // listProblems checks each member, and the order of the list.

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -263,4 +264,42 @@ func TestConfiguration_Equal(t *testing.T) {
 		change(&c)
 		require.False(t, c.Equal(conf(all[0])))
 	}
+}
+
+// Addresses and Metas count only where both lists have an address. All else always counts.
+func TestConfiguration_SameListWithOpenAddresses(t *testing.T) {
+	full := []Member{{ID: "a", Address: "a:1", Meta: "x"}, {ID: "b", Address: "b:1", Priority: 3}, {ID: "c", Address: "c:1", Kind: Learner}}
+	for _, row := range []struct {
+		rule   string
+		change func(m []Member)
+		same   bool
+	}{
+		{"all open", func(m []Member) { m[0].Address, m[0].Meta, m[1].Address, m[2].Address = "", "", "", "" }, true},
+		{"one open", func(m []Member) { m[0].Address, m[0].Meta = "", "" }, true},
+		{"another incarnation", func(m []Member) { m[0].Incarnation = 7 }, true},
+		{"another address beside an open one", func(m []Member) { m[0].Address, m[0].Meta, m[1].Address = "", "", "b:2" }, false},
+		{"another Meta", func(m []Member) { m[0].Meta = "y" }, false},
+		{"another id", func(m []Member) { m[0].Address, m[0].Meta, m[1].ID, m[1].Address = "", "", "bb", "" }, false},
+		{"another kind", func(m []Member) { m[2].Address, m[2].Kind = "", Voter }, false},
+		{"another priority", func(m []Member) { m[1].Address, m[1].Priority = "", 4 }, false},
+		{"another version", func(m []Member) { m[1].Address, m[1].AppVersion = "", 4 }, false},
+	} {
+		changed := slices.Clone(full)
+		row.change(changed)
+		a, b := NewConfiguration(full), NewConfiguration(changed)
+		require.Equal(t, row.same, a.SameList(b), row.rule)
+		require.Equal(t, row.same, b.SameList(a), row.rule)
+	}
+	require.False(t, NewConfiguration(full).SameList(NewConfiguration(full[:2])))
+}
+
+// Only a list of initial members may have open addresses, and an open one has no Meta.
+func TestConfiguration_ValidateList(t *testing.T) {
+	open := NewConfiguration([]Member{{ID: "a"}, {ID: "b", Address: "b:1"}})
+	require.NoError(t, open.ValidateList())
+	require.Equal(t, "[a b=b:1]", open.ListText())
+	require.ErrorContains(t, open.Validate(), `member "a": the address has 0 bytes`)
+	require.ErrorContains(t, NewConfiguration([]Member{{ID: "a", Meta: "x"}}).ValidateList(), `member "a": the address has 0 bytes`)
+	require.ErrorContains(t, NewConfiguration([]Member{{ID: "a"}, {ID: "a"}}).ValidateList(), "twice")
+	require.Empty(t, open.Members[0].Address, "it stays open")
 }

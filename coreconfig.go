@@ -12,7 +12,7 @@ import (
 // CoreConfig configures a Core. A time or limit of zero means its default.
 type CoreConfig struct {
 	ID                NodeID        // required
-	Initial           Configuration // node.Config.Initial; empty: none
+	Initial           Configuration // node.Config.Initial, see ValidateList; empty: none
 	NewCluster        ClusterID     // fresh and random, for the cluster that this member may bootstrap; required with Initial
 	ElectionTimeout   time.Duration // see node.Config
 	HeartbeatInterval time.Duration // default a third of ElectionTimeout, at most half of it
@@ -121,8 +121,14 @@ func (p *configProblems) member(id NodeID, list []Member) {
 		return
 	}
 	initial := NewConfiguration(list)
-	if err := initial.Validate(); err != nil {
+	if err := initial.ValidateList(); err != nil {
 		p.add("Initial", "%w", err)
+	}
+	for _, m := range initial.Members {
+		if m.isOpen() && isBootstrapper(initial, id) {
+			p.add("Initial", "member %q has no address; only the other members' lists may leave addresses open, since this member, "+
+				"the voter with the lowest id, bootstraps the cluster with its own list", m.ID)
+		}
 	}
 	if _, ok := initial.Member(id); !ok {
 		p.add("Initial", "does not name this member, %q: add it, or leave the list empty if the member is to be added to a cluster later", id)

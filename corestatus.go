@@ -60,7 +60,9 @@ type CoreStatus struct {
 	Cause             Cause          // of a leader: why it was elected
 	TookOver          string         // of a leader: Cause in words, which complete "n2 took over"; "" if it bootstrapped the cluster
 	TransferringUntil Time           // when a leader gives up its transfer; 0: none
-	Missing           []string       // of a bootstrapper: what it waits for, one sentence per member
+	Missing           []string       // of a bootstrapper: what it waits for, one sentence per member; also what Heard means
+	Heard             Heard          // the cluster of which this member has heard, so that it bootstraps none; zero: none
+	HeardAt           int64          // Now.Wall when it was last told of that cluster
 	Peers             []PeerProgress // of a leader: all other members and departing ones, by id, then incarnation
 	Pending           int            // of a leader: pending proposals
 	PendingBytes      int            // of those proposals
@@ -167,12 +169,14 @@ func (c *Core) Status() CoreStatus {
 		ID: c.self.ID, Incarnation: c.self.Incarnation, StartCount: c.ids.StartCount, Cluster: c.cluster(),
 		Leadership: c.Leadership(), Uninitialized: c.uninitialized(), Base: c.log.Base.ID, Last: c.log.Last,
 		Config: c.config(), ConfigIndex: c.log.config().Index, ConfigCommitted: c.log.configAt(c.log.commit).Index,
-		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.bootstrapper.missing(),
+		Persisted: c.disk.persisted, Durable: c.disk.hard, Commit: c.log.commit, Applied: c.log.applied, Missing: c.missing(),
 		Removals: c.log.configAt(c.log.commit).Config.Removed, AppVersionMin: c.log.configAt(c.log.commit).Config.AppVersionMin, Removed: c.Removed(),
 		Suspected: c.suspectedPeer(), DiskStalled: c.diskStalled(), FSMHangs: c.fsmHangs(), Reads: c.readsWaiting(), Election: c.follower.attempts.status(c.wait()),
 		Successors: c.termLeader.successors, Span: c.follower.span, LeaderGone: c.termLeader.gone, Backoff: c.backoff(),
 	}
-	_, s.Bootstrapper = c.origin()
+	if _, s.Bootstrapper = c.origin(); c.hasHeard() {
+		s.Heard, s.HeardAt = c.follower.hearing.Heard, c.follower.hearing.wall
+	}
 	c.statusOfSnapshots(&s)
 	if c.leader == nil {
 		return s

@@ -147,6 +147,15 @@ type LimitsChanged struct{ Limits Limits }
 // if the member belongs to a cluster, or has a list already. Status().Config is the list in force.
 type InitialGiven struct{ Initial Configuration }
 
+// Heard tells a member that belongs to no cluster, and holds no entry 1 of one, that a cluster of its name exists. Until the core
+// ends, it bootstraps no cluster and tells every bootstrapper so: it sends no probe, counts no answer to an earlier one, and
+// answers no probe as uninitialized. It still takes entry 1, because an answer may be under way, and it still joins a cluster.
+// Nothing of it is stored. The event has no effect on any other member. See docs/decisions/0045.
+type Heard struct {
+	Cluster ClusterID // zero: not known
+	From    NodeID    // the member that told it; required
+}
+
 // Closing: the core answers every open request, and refuses later ones.
 type Closing struct{}
 
@@ -171,4 +180,5 @@ func (SnapshotSending) event()   {}
 func (SnapshotSent) event()      {}
 func (LimitsChanged) event()     {}
 func (InitialGiven) event()      {}
+func (Heard) event()             {}
 func (Closing) event()           {}

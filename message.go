@@ -53,7 +53,7 @@ const (
 	ProbeUninitialized ProbeResult = 1 // uninitialized, with the caller's list: ready to be bootstrapped
 	ProbeListDiffers   ProbeResult = 2 // uninitialized, but with another list
 	ProbeNoInitial     ProbeResult = 3 // uninitialized, without a list: waits to be added to a cluster
-	ProbeInitialized   ProbeResult = 4 // belongs to a cluster already
+	ProbeInitialized   ProbeResult = 4 // belongs to a cluster already, or has heard of one (HeardFrom)
 )
 
 func (v ProbeResult) String() string {
@@ -77,6 +77,8 @@ type BootstrapProbeReply struct {
 	List         Configuration // the sender's own
 	Bootstrapper Peer          // ProbeInitialized: of the sender's cluster, if known
 	Wall         int64         // the sender's wall clock, for the stamp of entry 1; 0: not given
+	HeardOf      ClusterID     // ProbeInitialized: the cluster of Heard, if the sender is uninitialized and has heard of one
+	HeardFrom    NodeID        // the member that told it; "": it has heard of none
 }
 
 // BootstrapRequest carries entry 1 once it is durable at the bootstrapper.

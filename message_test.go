@@ -259,7 +259,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 			raft.PeerUp{ID: "c", Incarnation: 1, AppendBytesMax: -1},
 			raft.SnapshotRequested{RequestID: 9}, raft.SnapshotTaken{Take: id(1, 0)}, raft.SnapshotArrived{From: peer("b")},
 			raft.SnapshotSending{To: peer("b")}, raft.SnapshotSent{To: peer("b")},
-			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Closing{},
+			raft.LimitsChanged{}, raft.InitialGiven{Initial: listNamed("abc")}, raft.Heard{From: "b"}, raft.Closing{},
 		}
 		for _, e := range events {
 			seen[reflect.TypeOf(e).Name()] = true

@@ -162,6 +162,8 @@ func (c *Core) handle(e Event) {
 		c.onLimitsChanged(e.Limits)
 	case InitialGiven:
 		c.onInitialGiven(e.Initial)
+	case Heard:
+		c.onHeard(e)
 	case Closing:
 		c.close()
 	default:

@@ -135,3 +135,40 @@ func TestCoreConfig_ZeroValuesAreDefaults(t *testing.T) {
 	out = c.receive("b", 2, raft.AppendReply{Match: c.Status().Last.Index})
 	assert.Equal(t, c.Status().Last, out.Apply)
 }
+
+// Only the bootstrapper's own list needs all addresses.
+func TestCoreConfig_OpenAddresses(t *testing.T) {
+	for _, row := range []struct {
+		rule string
+		id   raft.NodeID
+		open []int
+		says string
+	}{
+		{"of the bootstrapper itself", "a", []int{0}, `member "a" has no address`},
+		{"of another, at the bootstrapper", "a", []int{2}, `member "c" has no address`},
+		{"of all, at another member", "b", []int{0, 1, 2}, ""},
+		{"of some, at another member", "c", []int{0, 2}, ""},
+	} {
+		cfg := coreConfig()
+		cfg.ID, cfg.Initial = row.id, listNamed("abc")
+		for _, i := range row.open {
+			cfg.Initial.Members[i].Address = ""
+		}
+		err := cfg.Validate()
+		if row.says == "" {
+			assert.NoError(t, err, row.rule)
+			continue
+		}
+		var problem *raft.ConfigError
+		require.ErrorAs(t, err, &problem, row.rule)
+		assert.ErrorContains(t, err, row.says, row.rule)
+		cfg.Initial.Members[0].Kind = raft.Learner // b bootstraps
+		if row.open[0] > 0 {
+			assert.NoError(t, cfg.Validate(), row.rule)
+		}
+	}
+	cfg := coreConfig()
+	cfg.ID, cfg.Initial = "b", listNamed("abc")
+	cfg.Initial.Members[0].Address, cfg.Initial.Members[0].Meta = "", "url"
+	assert.ErrorContains(t, cfg.Validate(), "the address has 0 bytes")
+}

@@ -73,6 +73,7 @@ const (
 	TraceFSMHangs                                      // a leader's FSM hangs in the batch that ends at Index
 	TraceTrusted                                       // votes again: another leader shows that Peer's report is harmless
 	TraceOversized                                     // the entry ID is too large for an append to Peer
+	TraceHeard                                         // Peer told it of Text, a cluster: it bootstraps none
 )
 
 // DenyReason says why a vote was denied.
@@ -168,6 +169,7 @@ func (k TraceEventKind) text() string {
 		TraceFSMHangs:         "the FSM hangs in the batch that ends at entry {index}: take no proposals",
 		TraceTrusted:          "another leader proves that this member has lost nothing that {peer} claims: vote again",
 		TraceOversized:        "entry {id} is too large for an append to {peer}: it needs a snapshot",
+		TraceHeard:            "told by {peer} of {text}: bootstrap none",
 	}
 	if int(k) < len(texts) {
 		return texts[k]

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,11 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 	member := raft.Hello{ClusterName: "blue", Cluster: ours, From: n3, Expected: peer("n2", 22), StartCount: 7, Lineage: starts(1, 7), Term: 5, Bootstrapper: n1}
 	starter := raft.Hello{ClusterName: "blue", From: n3, Expected: raft.Peer{ID: "n2"}, StartCount: 7, Lineage: starts(1, 7), List: threeMembers()}
 
-	with := func(h raft.Hello, change func(*raft.Hello)) raft.Hello { change(&h); return h }
+	with := func(h raft.Hello, change func(*raft.Hello)) raft.Hello {
+		h.List.Members = slices.Clone(h.List.Members)
+		change(&h)
+		return h
+	}
 	for _, row := range []struct {
 		rule string
 		view View
@@ -86,6 +91,8 @@ func TestHandshake_RefusesWhomItMustNotTalkTo(t *testing.T) {
 		{"two uninitialized ones with the same list", uninitialized, starter, 0},
 		{"two uninitialized ones with unequal lists", uninitialized,
 			with(starter, func(h *raft.Hello) { h.List = raft.NewConfiguration(threeMembers().Members[1:]) }), raft.RejectListDiffers},
+		{"two uninitialized ones of which one leaves an address open", uninitialized,
+			with(starter, func(h *raft.Hello) { h.List.Members[1].Address = "" }), 0},
 		{"an uninitialized one without a list waits to be added", uninitialized, with(starter, func(h *raft.Hello) { h.List = raft.Configuration{} }), 0},
 		{"an uninitialized one is called by a cluster that adds it", uninitialized, member, 0},
 	} {

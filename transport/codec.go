@@ -64,14 +64,14 @@ func encodeList(c raft.Configuration) []byte {
 	return encodeMeta(list)
 }
 
-// decodeList decodes and checks a configuration.
+// decodeList decodes and checks a configuration, or a list whose addresses may be open.
 func decodeList(data []byte) (raft.Configuration, error) {
 	members, err := decodeMembers(data)
 	if err != nil || members == nil {
 		return raft.Configuration{}, err
 	}
 	c := raft.NewConfiguration(members)
-	if err := c.Validate(); err != nil {
+	if err := c.ValidateList(); err != nil {
 		return raft.Configuration{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return c, nil
@@ -83,7 +83,7 @@ func decodeMembers(data []byte) ([]raft.Member, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	if n := arrayLength(data); n < 0 || n > raft.MembersMax {
+	if n := arrayLength(data); n < 1 || n > raft.MembersMax {
 		return nil, fmt.Errorf("%w: a list of %d members", ErrMalformed, n)
 	}
 	var list []wireMember

@@ -120,6 +120,7 @@ func (w *wireMessage) setElectionBody(body raft.Body) (frameType, []raft.Entry, 
 		w.List = append(w.List, encodeList(b.List)...)
 		w.Bootstrapper = append(w.Bootstrapper, b.Bootstrapper.ID...)
 		w.BootstrapperIncarnation, w.Wall = uint64(b.Bootstrapper.Incarnation), b.Wall
+		w.HeardOf, w.HeardFrom = encodeCluster(w.HeardOf, b.HeardOf), append(w.HeardFrom, b.HeardFrom...)
 		return frameBootstrapProbeReply, nil, nil
 	case raft.BootstrapRequest:
 		return frameBootstrapRequest, []raft.Entry{b.Entry}, nil
@@ -323,10 +324,18 @@ func (d *decoder) bootstrapProbeReply() (raft.Body, error) {
 		return nil, err
 	}
 	bootstrapper, err := d.optionalID(w.Bootstrapper)
+	if err != nil {
+		return nil, err
+	}
+	heardOf, err := decodeCluster(w.HeardOf)
+	if err != nil {
+		return nil, err
+	}
+	heardFrom, err := d.optionalID(w.HeardFrom)
 	return raft.BootstrapProbeReply{
 		ID: w.id(), Result: raft.ProbeResult(w.Verdict), List: list,
 		Bootstrapper: raft.Peer{ID: bootstrapper, Incarnation: raft.Incarnation(w.BootstrapperIncarnation)},
-		Wall:         w.Wall,
+		Wall:         w.Wall, HeardOf: heardOf, HeardFrom: heardFrom,
 	}, err
 }
 

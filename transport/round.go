@@ -10,11 +10,11 @@ import (
 
 // round is one pass through the addresses of a contact. A link pauses after each round.
 type round struct {
-	address string  // of the present connection, or of the last dial
-	waiting bool    // neither dialing nor connected: the link pauses, or has not begun
-	worked  string  // of the last connection; "": none yet, or the contact has changed its preferred address since
-	tried   int     // number of addresses dialed in this round
-	failed  []error // errors of this round, one for each address
+	address string    // of the present connection, or of the last dial
+	waiting bool      // neither dialing nor connected: the link pauses, or has not begun
+	worked  string    // of the last connection; "": none yet, or the contact has changed its preferred address since
+	tried   int       // number of addresses dialed in this round
+	failed  []error   // errors of this round, one for each address
 	refused time.Time // end of the first of the last rounds in which nobody listened at any address; zero: the last was another
 }
 

@@ -34,6 +34,8 @@ type wireMessage struct {
 	Verdict                 uint8  `codec:"v,omitempty"`
 	Bootstrapper            []byte `codec:"o,omitempty"`
 	BootstrapperIncarnation uint64 `codec:"oi,omitempty"`
+	HeardOf                 []byte `codec:"ho,omitempty"` // a raft.ClusterID
+	HeardFrom               []byte `codec:"hf,omitempty"`
 
 	LastTerm  uint64 `codec:"lt,omitempty"`
 	LastIndex uint64 `codec:"li,omitempty"`
@@ -97,7 +99,9 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.small("fk", &w.Kind)
 	c.flag("g", &w.Granted)
 	c.small("hd", &w.Hindered)
+	c.bytes("hf", &w.HeardFrom)
 	c.number("hi", &w.HintIndex)
+	c.bytes("ho", &w.HeardOf)
 	c.number("ht", &w.HintTerm)
 	c.number("k", &w.Commit)
 	c.bytes("l", &w.Leader)
@@ -137,7 +141,7 @@ func (w *wireMessage) fields(c *fieldCodec) {
 func (w *wireMessage) reset() {
 	*w = wireMessage{
 		From: w.From[:0], To: w.To[:0], Cluster: w.Cluster[:0],
-		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], Leader: w.Leader[:0],
+		List: w.List[:0], Bootstrapper: w.Bootstrapper[:0], HeardOf: w.HeardOf[:0], HeardFrom: w.HeardFrom[:0], Leader: w.Leader[:0],
 		Snapshot: w.Snapshot[:0], File: w.File[:0], Successors: w.Successors[:0], Error: w.Error[:0],
 	}
 }

@@ -407,3 +407,17 @@ func TestContacts_BeforeTheBootstrapTheLastStartUnderAnIDCounts(t *testing.T) {
 	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("d"), Address: "before:1"}}})
 	b.dials(3, "b0 c0 d0")
 }
+
+// A list of initial members may leave addresses open. Such a member is dialed once it has said where it is reached.
+func TestContacts_AMemberWithoutAnAddressIsDialedWhereItSaysItIs(t *testing.T) {
+	b := bookOf(t, false)
+	list := configOf("a0 b0 c0")
+	list.Members[0].Address, list.Members[1].Address = "", ""
+	b.Config(0, list, false)
+	b.dials(1, "c0")
+	b.Memory(raft.Sightings{Seen: []raft.Sighting{{Peer: peerNamed("b"), Address: "b:7"}, {Peer: peerNamed("c")}}})
+	b.dials(2, "b0@b:7 c0")
+	b.Config(3, configOf("a b c"), true)
+	b.Begin()
+	b.dials(3, "b@b:7,b:1 c")
+}

@@ -15,11 +15,13 @@ func Messages(from, to raft.Peer) []raft.Message {
 		{ID: "m2", Address: "localhost:2", Kind: raft.Learner},
 		{ID: "m3", Address: "localhost:3", Priority: 7}, {ID: "m4", Address: "localhost:4", Priority: raft.PriorityNever},
 	})
+	open := raft.NewConfiguration([]raft.Member{{ID: "m1"}, {ID: "m2", Kind: raft.Learner}})
 	bodies := []raft.Body{
 		raft.BootstrapProbe{ID: id, List: list},
 		raft.BootstrapProbeReply{
 			ID: id, Result: raft.ProbeInitialized, List: list, Bootstrapper: raft.Peer{ID: "m1", Incarnation: 11},
 		},
+		raft.BootstrapProbeReply{ID: id, Result: raft.ProbeInitialized, List: open, HeardOf: raft.ClusterID{4, 15: 5}, HeardFrom: "m9"},
 		raft.BootstrapRequest{Entry: Entry(raft.EntryID{Index: 1}, raft.EntryBootstrap, 100)},
 		raft.BootstrapReply{ID: id},
 		raft.PreVoteRequest{ID: id, Last: last, FSMHangs: true},
