@@ -83,7 +83,7 @@ func decodeMembers(data []byte) ([]raft.Member, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	if n := arrayLength(data); n < 0 || n > raft.MembersMax {
+	if n := arrayLength(data); n < 1 || n > raft.MembersMax {
 		return nil, fmt.Errorf("%w: a list of %d members", ErrMalformed, n)
 	}
 	var list []wireMember
