@@ -57,6 +57,7 @@ type Node struct {
 	identity    *identity
 	contacts    *contacts
 	invitations *invitations
+	petitions   *petitions
 	members     *watched[membership]
 	watched     *watched[raft.Leadership]
 	leader      atomic.Pointer[raft.Member] // nil: none is known
@@ -192,7 +193,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.senders = newSenders(n)
 	n.identity = newIdentity(n, stored)
 	n.contacts = newContacts(n, stored)
-	n.invitations, n.members = newInvitations(n), newWatched(membership{})
+	n.invitations, n.petitions, n.members = newInvitations(n), newPetitions(n), newWatched(membership{})
 	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))

@@ -20,8 +20,16 @@ func (e handler) Who(ctx context.Context, q raft.Who) (raft.WhoReply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, whoWorkMax)
 	defer cancel()
+	var refused error
+	if q.Petition != nil {
+		refused = n.petitions.answer(ctx, q)
+	}
 	confirmed := q.Confirm && n.leadsNow(ctx)
 	reply := n.identity.who() // after the round: what the leader then holds is what it has confirmed
+	reply.Granted = q.Petition != nil && refused == nil
+	if refused != nil {
+		reply.Reason = refused.Error()
+	}
 	m := n.Members()
 	if m.Index > 0 {
 		reply.Members, reply.Index, reply.Committed = m.Members, m.Index, m.Committed
