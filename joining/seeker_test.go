@@ -111,7 +111,7 @@ func (w *world) petitions() (at []string) {
 	return at
 }
 
-var refused = errors.New("connection refused")
+var errRefused = errors.New("connection refused")
 
 // three is a founder among n1 n2 n3 whose seeds are the addresses of the three. n2 and n3 answer.
 func three(t *testing.T, id raft.NodeID) *world {
@@ -135,7 +135,7 @@ func TestSeeker_TheLowestFounderGivesTheWholeList(t *testing.T) {
 
 func TestSeeker_TheOtherFoundersLeaveAddressesOpen(t *testing.T) {
 	w := three(t, "n2")
-	w.answers["h1:1"], w.answers["h3:1"] = refused, refused
+	w.answers["h1:1"], w.answers["h3:1"] = errRefused, errRefused
 	w.step()
 	assert.Equal(t, []raft.Member{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}}, w.list, "it waits for nobody: the lowest founder does")
 }
@@ -250,7 +250,7 @@ func TestSeeker_TheLowestFounderWaitsForEach(t *testing.T) {
 		change func(*world)
 		says   string
 	}{
-		{"one is not there", func(w *world) { w.answers["h3:1"] = refused },
+		{"one is not there", func(w *world) { w.answers["h3:1"] = errRefused },
 			"founder n3 has not been found: looked for at h1:1 (this member itself), h2:1 (n2), h3:1 (connection refused)"},
 		{"a stranger among the founders", func(w *world) { w.answers["h3:1"] = empty("n4", founders...) }, "founder n3 has not been found"},
 		{"other founders", func(w *world) { w.answers["h3:1"] = empty("n3", "n1", "n3") }, "n3 at h3:1 was started with the founders [n1 n3], and this member with [n1 n2 n3]"},
@@ -273,7 +273,7 @@ func TestSeeker_TheLowestFounderWaitsForEach(t *testing.T) {
 		assert.Contains(t, w.missing(), row.says, row.rule)
 	}
 	w := three(t, "n1")
-	w.answers["h3:1"] = refused
+	w.answers["h3:1"] = errRefused
 	w.run(time.Minute)
 	w.answers["h3:1"] = empty("n3", "n3", "n2", "n1")
 	w.run(time.Second)
@@ -289,10 +289,10 @@ func TestSeeker_AnAdvertisedAddressMustLeadToItsMember(t *testing.T) {
 		says       string
 	}{
 		{"h7:1", empty("n2", founders...), `n3, found at h3:1, says that the others reach it at "h7:1", where n2 answers`},
-		{"h7:1", refused, `"h7:1", where it does not answer (connection refused)`},
+		{"h7:1", errRefused, `"h7:1", where it does not answer (connection refused)`},
 		{"h7:1", nil, `"h7:1", which has not answered yet`},
 		{"127.0.0.1:1", empty("n3", founders...), "leads each machine to itself"},
-		{"localhost:1", refused, "leads each machine to itself"},
+		{"localhost:1", errRefused, "leads each machine to itself"},
 		{"0.0.0.0:1", nil, `"0.0.0.0:1" names no machine`},
 		{"[::]:1", nil, "names no machine"},
 		{":1", nil, "names no machine"},
@@ -331,7 +331,7 @@ func TestSeeker_BadSeeds(t *testing.T) {
 		{"doubled", []string{"h1:1", "h1:1"}, nil, "looked for at h1:1 (this member itself);"},
 		{"of another cluster", []string{"h9:1"}, map[string]any{"h9:1": other}, `h9:1 (raft: n9 is of cluster "d", not of "c"`},
 		{"garbage", []string{"h9:1"}, map[string]any{"h9:1": raft.WhoReply{}}, `h9:1 (member id "" has 0 bytes`},
-		{"half of them", []string{"h2:1", "h9:1"}, map[string]any{"h9:1": refused}, "founder n3 has not been found: looked for at h2:1 (n2), h9:1 (connection refused)"},
+		{"half of them", []string{"h2:1", "h9:1"}, map[string]any{"h9:1": errRefused}, "founder n3 has not been found: looked for at h2:1 (n2), h9:1 (connection refused)"},
 	} {
 		w := three(t, "n1")
 		for address, r := range row.answers {

@@ -15,7 +15,7 @@ import (
 //
 // Bootstrap returns nil once this member belongs to the cluster and knows its first term. Until the process ends, it may be
 // called again with the same list, also at the same time and after it has succeeded. If ctx ends first, the error is a
-// *NotReadyError that says what it waited for. ctx ends the wait, not the bootstrap: this member keeps the list, and the
+// *NotReadyError that says what it waited for, for example that this member was told of a cluster (Heard). ctx ends the wait, not the bootstrap: this member keeps the list, and the
 // cluster may begin at any time after. The list itself is not stored. If the process ends before this member's disk holds the
 // first entry of the cluster, the next start has no list: call Bootstrap again, with this or another list. Once the disk holds
 // that entry, the next start continues with it.
@@ -33,7 +33,7 @@ func (n *Node) Bootstrap(ctx context.Context, members []raft.Member) error {
 	if err := n.usable(ctx); err != nil {
 		return err
 	}
-	n.requests.giveInitial(list)
+	_ = n.requests.tell(raft.InitialGiven{Initial: list}) // usable reports below that the node has ended
 	for {
 		_, changed := n.watched.load() // before the status, so that changed announces every later change
 		s := n.coreStatus()
@@ -54,6 +54,21 @@ func (n *Node) Bootstrap(ctx context.Context, members []raft.Member) error {
 		case <-n.stop:
 		}
 	}
+}
+
+// Heard tells this member that a cluster of its name exists, as the member from says, which belongs to it. A zero cluster means
+// that its id is not known. If this member belongs to no cluster and holds no first entry of one, it bootstraps none until its
+// process ends: it probes nobody, and tells every bootstrapper what it has heard, so that the bootstrapper waits. Status.Missing
+// says so on both. The member still waits to be added, and a bootstrap for which all members have already answered goes on. On
+// any other member, Heard has no effect. Nothing is stored: if the cluster no longer exists, restart this member.
+//
+// A call before Bootstrap counts from the first probe on. Heard fails with *raft.ConfigError if from is no id of a member, and
+// with ErrClosed and the other errors of a node that has ended. It waits for nothing.
+func (n *Node) Heard(cluster raft.ClusterID, from raft.NodeID) error {
+	if err := raft.ValidateName("member id", string(from)); err != nil {
+		return invalid([]error{&raft.ConfigError{Field: "From", Err: err}})
+	}
+	return n.requests.tell(raft.Heard{Cluster: cluster, From: from})
 }
 
 // checkInitial returns the problems of a list of initial members.

@@ -19,7 +19,9 @@ type Config struct {
 	// Cluster names the cluster, so that members of different clusters do not mix. It is required, and must be the same on
 	// all members: 1 to NodeIDBytesMax bytes of printable ASCII without spaces.
 	Cluster string
-	// Initial lists the initial members of a new cluster: the same list on each of them. The node reads Initial only while
+	// Initial lists the initial members of a new cluster: the same list on each of them. Only the voter with the lowest id, which
+	// bootstraps the cluster, needs the addresses of all. The lists of the others may leave Address and Meta of any member
+	// empty, which then match all. Such a member is dialed once it has called. The node reads Initial only while
 	// the store is uninitialized. Remove Initial once the cluster is bootstrapped. Otherwise, if all disks are emptied at
 	// once, the members bootstrap a second cluster. A member without Initial waits until it is added, or until Bootstrap gives
 	// it the list.

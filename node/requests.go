@@ -131,13 +131,14 @@ func (r *requests) change(e raft.ChangeRequested) (*call, error) {
 	return r.ask(changeCall, func(t raft.RequestID) raft.Event { e.RequestID = t; return e })
 }
 
-// giveInitial queues the list of initial members for the core.
-func (r *requests) giveInitial(list raft.Configuration) {
+// tell queues an event for the core that has no answer. It returns an error if the node has ended.
+func (r *requests) tell(e raft.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended == nil {
-		r.asked.add(raft.InitialGiven{Initial: list})
+		r.asked.add(e)
 	}
+	return r.ended
 }
 
 func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*call, error) {

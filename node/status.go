@@ -44,7 +44,8 @@ type Status struct {
 	// a call never ends, it may wait for a goroutine that waits for the node: see ErrWithinFSM.
 	Applying     time.Duration
 	Bootstrapped bool // the cluster exists, and this member holds its first entry
-	// Missing lists what the bootstrap of a cluster waits for, one sentence for each member.
+	// Missing lists what the bootstrap of a cluster waits for, one sentence for each member. If this member or another was told
+	// of a cluster (Node.Heard), it says so, and what to do if that cluster no longer exists.
 	Missing []string
 	// Wiped reports that this member's disk was emptied, see ErrWiped.
 	Wiped bool
@@ -94,6 +95,7 @@ type Status struct {
 	Err error
 
 	suspected   raft.NodeID   // see raft.CoreStatus
+	told        bool          // of a cluster: see Node.Heard
 	patience    time.Duration // heardTimeouts
 	appliesLate time.Duration // see appliedIndex.late
 }
@@ -197,7 +199,7 @@ func (n *Node) Status() Status {
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
-		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID,
+		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID, told: core.Heard.From != "",
 		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 		InOffice: n.history.inOffice(n.now().Mono, core.Leadership), Cause: core.Cause, Backoff: time.Duration(core.Backoff), Caretaker: core.Caretaker,
@@ -322,7 +324,10 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 		return nil
 	}
 	out := append([]string(nil), core.Missing...)
-	emptied := 0
+	if core.Heard.From != "" {
+		out = append(out, "it was last told so at "+time.Unix(0, core.HeardAt).UTC().Format(time.RFC3339))
+	}
+	emptied, bootstrapper := 0, bootstrapperOf(members)
 	for _, m := range members {
 		switch r := m.refusal; {
 		case r != nil && r.Reason == raft.RejectNamedOther && r.Term == 0:
@@ -331,6 +336,7 @@ func missing(core raft.CoreStatus, members []MemberStatus) []string {
 			out = append(out, fmt.Sprintf("%s: %v", m.ID, r))
 		case core.Uninitialized && !m.Connected && m.ConnectionErr != "":
 			out = append(out, fmt.Sprintf("%s: %s", m.ID, m.ConnectionErr))
+		case m.Address == "" && string(m.ID) != bootstrapper: // until there is a cluster, nobody but the bootstrapper needs to reach it
 		case core.Uninitialized && len(core.Missing) == 0 && m.State != "self" && m.LastContact < 0: // the bootstrapper's core reports it itself
 			out = append(out, fmt.Sprintf("%s has not been heard", m.ID))
 		}
@@ -422,6 +428,8 @@ func leaderReason(s *Status, last string) string {
 			"and transfers its leadership as soon as a voter that it hears has applied the same entries", s.Leader, s.Term, s.Applying.Round(time.Second))
 	case s.Leader != "":
 		return cmp.Or(last, fmt.Sprintf("%s leads in term %d", s.Leader, s.Term))
+	case s.told:
+		return "no cluster yet: " + strings.Join(s.Missing, "; ")
 	case len(s.Members) == 0:
 		return "no cluster yet: this member's store is empty and it has no list of initial members, so it waits to be added"
 	case !s.Bootstrapped || s.Term == 0:

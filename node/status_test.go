@@ -129,7 +129,7 @@ func TestStatus_SaysWhyThereIsNoLeader(t *testing.T) {
 // has failed.
 func TestStatus_AMemberThatWaitsNamesWhomItHasNotHeard(t *testing.T) {
 	members := seenFrom(raft.Follower, 3, "n1").Members
-	members[0].State, members[1].State = "", "self"
+	members[0].State, members[1].State, members[2].Address = "", "self", "n3:1"
 	waiting := raft.CoreStatus{ID: "n2", Uninitialized: true}
 	expect.Equal(t, []string{"n3 has not been heard"}, missing(waiting, members))
 	members[2].ConnectionErr = "connection refused"
