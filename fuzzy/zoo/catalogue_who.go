@@ -22,7 +22,7 @@ var questions = []Mutant{
 		instead("transport/round.go", `r.tried, r.failed, r.refused, k.status.RefusedFor = 0, nil, time.Time{}, 0`, `r.tried, r.failed = 0, nil`)).
 		arranged().outside("transport", "RefusedFor"),
 	mutant("X108", "a leader confirms itself by a round that began after the question", "without a round", "tests",
-		value("node/who.go", `err != nil || n.requests.wait(ctx, req).err != nil`, `err != nil`)).arranged().outside("node", "Who_AConfirmation"),
+		value("node/who.go", `n.requests.wait(ctx, req).err != nil`, `req == nil`)).arranged().outside("node", "Who_AConfirmation"),
 	mutant("X109", "a leader without changes from others refuses petitions", "it carries them out", "tests",
 		value("node/petition.go", `n.cfg.NoRemoteChanges`, `false`)).arranged().outside("node", "Petition_ALeaderThatTakes"),
 	mutant("X110", "a member's silence begins when it was last heard", "when the leader took office", "tests",
