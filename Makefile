@@ -20,7 +20,7 @@ FAILOVER  = bin/failover
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
 # The packages whose tests have one goroutine, but for WORKERS of some: the core, simulated runs, pages, and habits.
-SINGLE    = coxswain/raft|handshake|forward|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
+SINGLE    = coxswain/raft|handshake|forward|joining|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
 WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_|^TestFailover
 # The packages whose tests run built programs, which have no race detector.
 PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
@@ -29,7 +29,7 @@ TEST      = RAFTKV_PROGRAM='$(CURDIR)/bin/raftkv' $(GO) test -vet=off
 # Commands that need not be in the main module are in modules of their own.
 MODULES   = . elections bench
 # The packages that must build on every system; tests and benchmarks need not.
-PORTABLE  = . ./handshake ./forward ./node ./storage ./transport ./member ./metrics ./admin ./rafttest ./cmd/raftkv
+PORTABLE  = . ./handshake ./forward ./joining ./node ./storage ./transport ./member ./metrics ./admin ./rafttest ./cmd/raftkv
 # No file of theirs is for one architecture: one with 32 bits stands for them all.
 SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 

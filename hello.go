@@ -43,8 +43,9 @@ const (
 	ProtocolPriorities  uint16 = 4 // the first version with priorities of members
 	ProtocolForwarding  uint16 = 5 // the first version that forwards callers' requests to the leader
 	ProtocolAppVersions uint16 = 6 // the first version with versions of the application
+	ProtocolFounding    uint16 = 7 // the first version with the question Who
 
-	ProtocolNewest = ProtocolAppVersions // the version that members of this release speak among themselves
+	ProtocolNewest = ProtocolFounding // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.
@@ -86,7 +87,8 @@ const (
 	RejectSlowDisk         RejectReason = 15 // this member's disk has not stored the caller's start in time
 	RejectRemoved          RejectReason = 16 // the caller was removed by a committed entry
 	RejectLate             RejectReason = 17 // this start was seen in a later term: a delayed handshake, or a copied machine
-	RejectReasons                       = 18 // above all of them: the length of an array of counts
+	RejectBusy             RejectReason = 18 // too many questions Who at once
+	RejectReasons                       = 19 // above all of them: the length of an array of counts
 )
 
 // texts returns what is wrong and what to do about it; "" for a number that this release does not know.
@@ -138,6 +140,9 @@ func (r RejectReason) texts() (wrong, remedy string) {
 	case RejectMalformed:
 		return "malformed handshake",
 			"check that nothing but members of this cluster dials this address"
+	case RejectBusy:
+		return "too many questions at once",
+			"ask again a little later; if it lasts, find out who asks that often: the log of the member that was asked names one"
 	case RejectCertificate:
 		return "wrong certificate",
 			"give the member a certificate for its own cluster and id"

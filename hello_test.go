@@ -24,7 +24,7 @@ func TestRefusal_NamesTheValueAndTheRemedy(t *testing.T) {
 	expect.Contains(t, emptied.Error(), "was emptied: replace it")
 	expect.False(t, replaced.OfEmptiedDisk())
 	expect.Contains(t, replaced.Error(), "it has replaced the member that was called, which the caller does not know yet")
-	expect.Equal(t, "reason 18", RejectReason(RejectReasons).String(), "the next one")
+	expect.Equal(t, "reason 19", RejectReason(RejectReasons).String(), "the next one")
 	expect.Equal(t, "reason 99", RejectReason(99).String())
 }
 

@@ -95,6 +95,9 @@ type PeerStatus struct {
 	Address   string        // of the connection, or where the peer was dialed last; "": never
 	Err       error         // why it is not connected, or why the last connection broke; nil: none was tried
 	RoundTrip time.Duration // of the last handshake; 0: none
+	// RefusedFor is the time between the first and the last of the dials that each of the known addresses has refused, because
+	// nobody listens there, with no other dial between them; 0: the last one was not refused.
+	RefusedFor time.Duration
 }
 
 // Handler receives what a Transport reports; the node implements it. Any goroutine may call it. Only Check may block. A

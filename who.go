@@ -8,7 +8,7 @@ import "context"
 // Who asks the process at an address who it is. A member that looks for its cluster asks the addresses that it was given.
 type Who struct {
 	ClusterName string
-	From        Peer      // the caller, with the incarnation of its store
+	From        Peer      // the caller; incarnation 0, without a petition only: its store could not be read
 	Address     string    // at which the others reach the caller
 	Confirm     bool      // a leader is to answer only after a round with a quorum that began after the question
 	Petition    *Petition // nil: the caller only asks
@@ -32,7 +32,7 @@ type WhoReply struct {
 	Address      string   // its own word: at which the others reach it
 	Meta         string   // its own word
 	Leader       NodeID   // "": it knows none
-	Members      []Member // of the configuration in force
+	Members      []Member // of the configuration in force, without Next and AppVersion
 	Index        Index    // of that configuration; 0: none
 	Committed    bool     // whether that configuration is known to be committed
 	Confirmed    bool     // it leads, and a quorum has confirmed so since the question (Who.Confirm)

@@ -51,6 +51,8 @@ var transportValues = append([]value[stats]{
 		func(s stats) float64 { return float64(s.SidesDialed) }),
 	counter("transport_side_lost_total", "Connections for snapshots or forwarded requests that broke alone.",
 		func(s stats) float64 { return float64(s.SidesLost) }),
+	counter("transport_questions_total", "Questions who is at this address that were answered.",
+		func(s stats) float64 { return float64(s.Questions) }),
 	counter("transport_send_failed_total", "Sends that found a connection and failed.",
 		func(s stats) float64 { return float64(s.SendFailed) }),
 	counter("transport_unsendable_total", "Messages that could not be encoded.",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -28,6 +29,12 @@ type Config struct {
 	// and dial it before they dial the address in their configuration. So a member may move, and all members may move at
 	// once. Default: the address in the configuration, or in Initial while there is no configuration.
 	Advertise string
+	// Founders are the ids of the members that begin the cluster. The node only tells them to those that ask who is here (raft.Who):
+	// package member decides by them. Each id once.
+	Founders []raft.NodeID
+	// Meta is what this member says about itself to those that ask who is here, and is for nothing else: in the configuration, a
+	// member has the Meta with which it was added. At most raft.MetaBytesMax bytes.
+	Meta string
 
 	// ElectionTimeout is the only duration that most clusters need to set. If a follower hears from no leader, it campaigns
 	// after a random wait of one to two election timeouts. The leader sends heartbeats every third of an election timeout.
@@ -59,7 +66,7 @@ type Config struct {
 	// transport a lane for requests (raft.ForwardCarrier), as those of package transport have.
 	Forward bool
 	// NoRemoteChanges makes a leader with Forward refuse changes of members and transfers that other members forward, with
-	// *RemoteChangesError. It takes their proposals.
+	// *RemoteChangesError. It takes their proposals. It also refuses the petitions of those that ask to become members (raft.Who).
 	NoRemoteChanges bool
 
 	// AppVersion is the version of the application's commands, of its FSM and of its snapshots: raise it by one in each release of
@@ -128,6 +135,7 @@ func (c Config) core() raft.CoreConfig {
 func (c Config) withDefaults() Config {
 	core := c.core().WithDefaults()
 	c.ElectionTimeout, c.DiskStallMax, c.ApplyStallMax, c.Limits = core.ElectionTimeout, core.DiskStallMax, core.ApplyStallMax, core.Limits
+	c.Founders = slices.Clone(c.Founders)
 	c.ReceivedMax = cmp.Or(c.ReceivedMax, 4096)
 	c.ReceivedBytesMax = cmp.Or(c.ReceivedBytesMax, 64<<20)
 	c.SendQueueMax = cmp.Or(c.SendQueueMax, 1024)
@@ -154,6 +162,10 @@ func (c Config) Validate() error {
 	if len(c.Advertise) > raft.AddressBytesMax {
 		p = append(p, &raft.ConfigError{Field: "Advertise", Err: fmt.Errorf("%d bytes; it takes at most %d", len(c.Advertise), raft.AddressBytesMax)})
 	}
+	if len(c.Meta) > raft.MetaBytesMax {
+		p = append(p, &raft.ConfigError{Field: "Meta", Err: fmt.Errorf("%d bytes; it takes at most %d", len(c.Meta), raft.MetaBytesMax)})
+	}
+	p = append(p, c.founderProblems()...)
 	c = c.withDefaults()
 	within := func(field string, value, least, most int) {
 		if value < least || value > most {
@@ -172,6 +184,22 @@ func (c Config) Validate() error {
 		p = append(p, &raft.ConfigError{Field: "SnapshotStallMax", Err: fmt.Errorf("%v; it takes 1 s to 1 h", c.SnapshotStallMax)})
 	}
 	return invalid(p)
+}
+
+func (c Config) founderProblems() (p []error) {
+	if len(c.Founders) > raft.MembersMax {
+		p = append(p, &raft.ConfigError{Field: "Founders", Err: fmt.Errorf("%d ids; it takes at most %d", len(c.Founders), raft.MembersMax)})
+	}
+	for i, id := range c.Founders {
+		err := raft.ValidateName("member id", string(id))
+		if slices.Contains(c.Founders[:i], id) {
+			err = fmt.Errorf("%q is there twice: give each id once", id)
+		}
+		if err != nil {
+			p = append(p, &raft.ConfigError{Field: "Founders", Err: err})
+		}
+	}
+	return p
 }
 
 // problemsOf returns the errors that err joins.

@@ -57,6 +57,7 @@ type Node struct {
 	identity    *identity
 	contacts    *contacts
 	invitations *invitations
+	petitions   *petitions
 	members     *watched[membership]
 	watched     *watched[raft.Leadership]
 	leader      atomic.Pointer[raft.Member] // nil: none is known
@@ -68,8 +69,7 @@ type Node struct {
 	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or still leads
 	// appendBytesMax bounds the records that the transport carries in one append, in bytes. If it is 0, any Config fits.
 	appendBytesMax int
-	// restoring is the running restoration, or nil if none is running.
-	restoring atomic.Pointer[restoring]
+	restoring      atomic.Pointer[restoring] // nil: none is running
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -192,7 +192,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.senders = newSenders(n)
 	n.identity = newIdentity(n, stored)
 	n.contacts = newContacts(n, stored)
-	n.invitations, n.members = newInvitations(n), newWatched(membership{})
+	n.invitations, n.petitions, n.members = newInvitations(n), newPetitions(n), newWatched(membership{})
 	n.taker = &taker{node: n, last: snapshotRecord{bytes: stored.Snapshot.Size}}
 	n.counters.snapshotIndex.Store(uint64(stored.Snapshot.ID.Index))
 	n.counters.base.Store(uint64(stored.Log.Base.ID.Index))

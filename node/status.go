@@ -130,6 +130,7 @@ type MemberStatus struct {
 	Connected     bool
 	ConnectionErr string // why it is not connected, or why the connection last broke; "": it never did
 	RoundTrip     time.Duration
+	RefusedFor    time.Duration // see raft.PeerStatus
 	// Standing is "voter" or "learner". While a change is running, it may also be "joins" (a learner that will vote once it
 	// has caught up), "enters" (it votes only among the new voters) or "leaves" (it votes only among the former voters).
 	Standing string
@@ -306,7 +307,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 			s.Lag = uint64(core.Last.Index - min(p.Match, core.Last.Index))
 		}
 		peer := n.connection(m.Peer())
-		s.Connected, s.RoundTrip, s.Dialed = peer.Connected, peer.RoundTrip, peer.Address
+		s.Connected, s.RoundTrip, s.Dialed, s.RefusedFor = peer.Connected, peer.RoundTrip, peer.Address, peer.RefusedFor
 		n.addAnnounced(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {

@@ -115,6 +115,7 @@ type memberStatusJSON struct {
 	Connected     bool       `json:"connected"`
 	ConnectionErr string     `json:"connection_error"`
 	RoundTrip     string     `json:"round_trip"`
+	RefusedFor    string     `json:"refused_for"`
 	Problem       string     `json:"problem"`
 	Verdict       string     `json:"verdict"`
 
@@ -179,7 +180,7 @@ func (m MemberStatus) MarshalJSON() ([]byte, error) {
 	out := memberStatusJSON{
 		memberJSON: memberOf(m.Member), State: m.State, Match: m.Match, Lag: m.Lag, Inflight: m.Inflight,
 		LastContact: contactText(m.LastContact), Connected: m.Connected, ConnectionErr: m.ConnectionErr,
-		RoundTrip: m.RoundTrip.String(), Problem: m.Problem, Verdict: m.Verdict,
+		RoundTrip: m.RoundTrip.String(), RefusedFor: m.RefusedFor.String(), Problem: m.Problem, Verdict: m.Verdict,
 		Standing: m.Standing, CatchUp: m.CatchUp, Dialed: m.Dialed, Replace: m.Replace, Protocol: m.Protocol, Release: m.Release, Announced: m.Announced, Backoff: m.Backoff.String(),
 	}
 	out.Differs = make([]differenceJSON, 0, len(m.Differs))

@@ -88,7 +88,7 @@ func (t *TCP) enter(conn net.Conn) *caller {
 func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	defer func() { _ = c.Close() }()
 	in, f, err := t.answer(e, c)
-	if err != nil {
+	if in == nil {
 		linger(c.Conn)
 	}
 	c.gone()
@@ -96,6 +96,9 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 		if !t.isClosing() && !handlerReports(err) {
 			t.warner.warn("inbound connection was not accepted", "remote", c.RemoteAddr(), "error", err)
 		}
+		return
+	}
+	if in == nil {
 		return
 	}
 	defer t.unregister(in)
@@ -110,7 +113,8 @@ func (t *TCP) serverHandshake(e raft.Handler, c *caller) {
 	}
 }
 
-// answer is the acceptor's side of the handshake.
+// answer is the acceptor's side of the handshake. If the caller only asked who is here, and was answered, answer returns nil
+// for in.
 func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) {
 	conn, err := t.secure(c)
 	if err != nil {
@@ -119,11 +123,14 @@ func (t *TCP) answer(e raft.Handler, c *caller) (*inbound, *frameReader, error) 
 	source := &answeringReader{deadlineReader: deadlineReader{conn: conn}, writeTimeout: t.options.WriteTimeout}
 	f := newFrameReader(source, t.options.FrameBytesMax)
 	caller, err := readOpening(f)
-	if err == nil && caller.rejection != nil {
-		err = fmt.Errorf("%w: the caller begins with a rejection", ErrMalformed)
+	if err == nil && (caller.rejection != nil || caller.reply != nil) {
+		err = fmt.Errorf("%w: the caller begins with an answer", ErrMalformed)
 	}
 	if err != nil {
 		return nil, nil, t.reject(e, conn, caller, err)
+	}
+	if caller.who != nil {
+		return nil, nil, t.answerWho(e, conn, *caller.who)
 	}
 	in := &inbound{conn: conn, peer: caller.hello.From, startCount: caller.hello.StartCount, lane: caller.lane}
 	if err := t.check(e, conn, caller.hello, in); err != nil {
@@ -337,8 +344,8 @@ func (t *TCP) receive(e raft.Handler, in *inbound, f *frameReader) error {
 }
 
 // linger closes our direction of the connection. Then it reads all that the caller still sends, until the caller has read our
-// rejection and closed the connection. If we closed both directions while bytes of the caller are unread, the system could
-// reset the connection before the caller reads the rejection.
+// last answer and closed the connection. If we closed both directions while bytes of the caller are unread, the system could
+// reset the connection before the caller reads that answer.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, listBytesMax) // within HandshakeTimeout

@@ -64,18 +64,31 @@ func encodeList(c raft.Configuration) []byte {
 	return encodeMeta(list)
 }
 
-// decodeList decodes and checks a configuration, or a list whose addresses may be open. On the wire, it is a field of bytes,
-// not of structs. So decodeList knows the number of members before it decodes them.
+// decodeList decodes and checks a configuration, or a list whose addresses may be open.
 func decodeList(data []byte) (raft.Configuration, error) {
-	if len(data) == 0 {
-		return raft.Configuration{}, nil
+	members, err := decodeMembers(data)
+	if err != nil || members == nil {
+		return raft.Configuration{}, err
 	}
-	if n := arrayLength(data); n < 0 || n > raft.MembersMax {
-		return raft.Configuration{}, fmt.Errorf("%w: a list of %d members", ErrMalformed, n)
+	c := raft.NewConfiguration(members)
+	if err := c.ValidateList(); err != nil {
+		return raft.Configuration{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return c, nil
+}
+
+// decodeMembers decodes members without checking them. On the wire, they are a field of bytes, not of structs. So
+// decodeMembers knows their number before it decodes them.
+func decodeMembers(data []byte) ([]raft.Member, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	if n := arrayLength(data); n < 1 || n > raft.MembersMax {
+		return nil, fmt.Errorf("%w: a list of %d members", ErrMalformed, n)
 	}
 	var list []wireMember
 	if err := decodeMeta(codec.NewDecoderBytes(nil, newHandle()), data, &list); err != nil {
-		return raft.Configuration{}, err
+		return nil, err
 	}
 	members := make([]raft.Member, 0, len(list))
 	for _, m := range list {
@@ -84,11 +97,7 @@ func decodeList(data []byte) (raft.Configuration, error) {
 			Kind: raft.MemberKind(m.Kind), Incarnation: raft.Incarnation(m.Incarnation), Priority: raft.Priority(m.Priority),
 		})
 	}
-	c := raft.NewConfiguration(members)
-	if err := c.ValidateList(); err != nil {
-		return raft.Configuration{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	return c, nil
+	return members, nil
 }
 
 // arrayLength returns the number of elements that data declares, if data begins with a msgpack array. Otherwise it returns

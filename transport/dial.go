@@ -159,17 +159,9 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, e
 	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil {
 		return handshaken{}, err
 	}
-	var config *tls.Config
-	if t.options.secured() {
-		var err error
-		if config, err = t.options.presentTLS(); err != nil {
-			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
-		}
-		secure := tls.Client(conn, outboundTLS(config))
-		if err := secure.Handshake(); err != nil {
-			return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, explainTLS(err, config))
-		}
-		conn = secure
+	conn, config, err := t.secureDialed(conn)
+	if err != nil {
+		return handshaken{}, fmt.Errorf("transport: TLS handshake with %q: %w", m.ID, err)
 	}
 	own := t.hello(m.Peer())
 	began := time.Now()
@@ -196,6 +188,22 @@ func (t *TCP) greet(conn net.Conn, m raft.Member, lane raft.Lane) (handshaken, e
 	return s, conn.SetDeadline(time.Time{})
 }
 
+// secureDialed finishes the TLS handshake of a dialed connection, if the transport uses TLS. Otherwise the configuration is nil.
+func (t *TCP) secureDialed(conn net.Conn) (net.Conn, *tls.Config, error) {
+	if !t.options.secured() {
+		return conn, nil, nil
+	}
+	config, err := t.options.presentTLS()
+	if err != nil {
+		return nil, nil, err
+	}
+	secure := tls.Client(conn, outboundTLS(config))
+	if err := secure.Handshake(); err != nil {
+		return nil, nil, explainTLS(err, config)
+	}
+	return secure, config, nil
+}
+
 // judge decides whether the answer to our hello is acceptable.
 func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer opening) error {
 	if r := answer.rejection; r != nil {
@@ -204,6 +212,9 @@ func (t *TCP) judge(conn net.Conn, dialed raft.Peer, own raft.Hello, answer open
 			return err
 		}
 		return &RejectedError{By: dialed, Rejection: *r}
+	}
+	if answer.who != nil || answer.reply != nil {
+		return fmt.Errorf("%w: it answers a handshake with a frame of another exchange", ErrMalformed)
 	}
 	h := answer.hello
 	if err := expected(dialed, h.From); err != nil {

@@ -76,6 +76,38 @@ func (e *WrongMemberError) Error() string {
 	return fmt.Sprintf("transport: dialed %q, but %q answered: correct the address", e.Dialed.ID, e.Answered.ID)
 }
 
+// WhoError reports that nobody at the address answered Who as a member of the caller's cluster. Err says who or what answered
+// instead: a *RejectedError, an *EarlierReleaseError, a *CertificateError, an *InsecureError, an error that matches
+// ErrMalformed, ErrVersion or os.ErrDeadlineExceeded (a process that accepts and is silent), or the error of the dial.
+type WhoError struct {
+	Address string
+	Err     error
+}
+
+func (e *WhoError) Error() string {
+	return fmt.Sprintf("transport: who is at %s: %s", e.Address, strings.TrimPrefix(e.Err.Error(), "transport: "))
+}
+
+func (e *WhoError) Unwrap() error { return e.Err }
+
+// EarlierReleaseError reports that the member at an address runs a release before v0.7.0, which does not know the question
+// Who. Upgrade it, or ask another address.
+type EarlierReleaseError struct {
+	Member raft.Peer
+	Speaks uint16 // the newest protocol version that it knows
+	Err    error  // its rejection, a *RejectedError
+}
+
+func (e *EarlierReleaseError) Error() string {
+	return fmt.Sprintf("transport: %q runs a release before v0.7.0 (protocol version %d), which cannot say who it is: upgrade it",
+		e.Member.ID, e.Speaks)
+}
+
+func (e *EarlierReleaseError) Unwrap() error { return e.Err }
+
+// Is reports that the error matches ErrVersion.
+func (e *EarlierReleaseError) Is(target error) bool { return target == ErrVersion }
+
 // CertificateError reports that a peer's certificate does not belong to the member that it claims to be.
 type CertificateError struct {
 	Member raft.NodeID // the id that the peer claims

@@ -55,6 +55,8 @@ const (
 	frameHello     frameType = 1
 	frameRejection frameType = 2
 	frameBeat      frameType = 3 // empty: shows on a connection without traffic that the sender is alive
+	frameWho       frameType = 4 // instead of frameHello, since protocol version 7
+	frameWhoReply  frameType = 5
 
 	frameBootstrapProbe      frameType = 16
 	frameBootstrapProbeReply frameType = 17
@@ -103,7 +105,7 @@ func (t frameType) since() uint16 {
 // meta. appendBytesMax is the transport's Options.FrameBytesMax.
 func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 	switch {
-	case t == frameHello || t == frameRejection || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
+	case t == frameHello || t == frameRejection || t == frameWhoReply || t == frameBootstrapProbe || t == frameBootstrapProbeReply:
 		return listBytesMax, listBytesMax, nil
 	case t == frameBootstrapRequest:
 		return bootstrapBytesMax, smallBytesMax, nil
@@ -117,7 +119,7 @@ func (t frameType) limit(appendBytesMax int) (body, meta int, err error) {
 		return appendBytesMax, forwardMetaMax, nil
 	case t == frameForwardReply:
 		return appendBytesMax + raft.ForwardErrorBytesMax, forwardMetaMax + raft.ForwardErrorBytesMax, nil
-	case t == frameBeat, t > frameBootstrapProbe && t <= frameSnapshotProgress:
+	case t == frameBeat || t == frameWho, t > frameBootstrapProbe && t <= frameSnapshotProgress:
 		return smallBytesMax, smallBytesMax, nil
 	}
 	return 0, 0, fmt.Errorf("%w: unknown type %d", ErrMalformed, t)

@@ -15,7 +15,8 @@ import (
 //
 //	"coxswain" | lowest protocol version uint16 | highest uint16 | a frame: frameHello or frameRejection
 //
-// The caller sends its opening first. Afterwards, both sides use the highest version that both know.
+// The caller sends its opening first. Afterwards, both sides use the highest version that both know. A caller that only asks
+// who is there begins with frameWho instead. The answer is frameWhoReply or frameRejection, and ends the connection.
 const (
 	magic        = "coxswain"
 	openingBytes = len(magic) + 2 + 2
@@ -32,7 +33,7 @@ type versions struct{ min, max uint16 }
 // Version 3 adds membership changes: entries that hold a configuration, and snapshots that hold the whole record of their
 // configuration. Version 4 adds priorities, in these configurations and in lists of members. Version 5 adds the messages and
 // the lane that carry callers' requests to the leader. Version 6 adds versions of the application, in the configurations and in
-// answers to heartbeats.
+// answers to heartbeats. Version 7 adds frameWho and frameWhoReply.
 var ours = versions{1, raft.ProtocolNewest}
 
 // meets reports whether the two ranges have a version in common.
@@ -353,12 +354,14 @@ func decodeRejection(meta []byte) (raft.Rejection, error) {
 	}, nil
 }
 
-// opening is the first thing that each side sends. It is a Rejection if rejection is not nil, otherwise a Hello.
+// opening is the first thing that each side sends. It is a Hello if none of the pointers is set.
 type opening struct {
 	versions  versions
 	hello     raft.Hello
 	lane      raft.Lane
 	rejection *raft.Rejection
+	who       *raft.Who
+	reply     *raft.WhoReply
 }
 
 // encode returns the opening's bytes.
@@ -366,14 +369,19 @@ func (o opening) encode() []byte {
 	buf := append([]byte(nil), magic...)
 	buf = binary.LittleEndian.AppendUint16(buf, o.versions.min)
 	buf = binary.LittleEndian.AppendUint16(buf, o.versions.max)
-	if o.rejection != nil {
+	switch {
+	case o.rejection != nil:
 		return appendFrame(buf, frameRejection, encodeRejection(*o.rejection), 0)
+	case o.who != nil:
+		return appendFrame(buf, frameWho, encodeWho(*o.who), 0)
+	case o.reply != nil:
+		return appendFrame(buf, frameWhoReply, encodeWhoReply(*o.reply), 0)
 	}
 	return appendFrame(buf, frameHello, encodeHello(o.hello, o.lane), 0)
 }
 
-// readOpening reads the opening of the other side. If it is a Hello and its versions do not overlap ours, the error matches
-// ErrVersion. A Rejection can be read in every version. If the other side begins in our protocol, the versions are filled in
+// readOpening reads the opening of the other side. If it is no Rejection and its versions do not overlap ours, the error
+// matches ErrVersion. A Rejection can be read in every version. If the other side begins in our protocol, the versions are filled in
 // even with an error.
 func readOpening(f *frameReader) (opening, error) {
 	var prefix [openingBytes]byte
@@ -400,13 +408,24 @@ func readOpening(f *frameReader) (opening, error) {
 		r, err := decodeRejection(meta)
 		o.rejection = &r
 		return o, err
-	case frameHello:
+	case frameHello, frameWho, frameWhoReply:
 		if !o.versions.meets(ours) {
 			return o, fmt.Errorf("%w: the peer speaks %d to %d, this member %d to %d",
 				ErrVersion, o.versions.min, o.versions.max, ours.min, ours.max)
 		}
+	}
+	switch h.kind {
+	case frameHello:
 		o.hello, o.lane, err = decodeHello(meta)
 		o.hello.Protocol = min(o.versions.max, ours.max)
+		return o, err
+	case frameWho:
+		q, err := decodeWho(meta)
+		o.who = &q
+		return o, err
+	case frameWhoReply:
+		r, err := decodeWhoReply(meta)
+		o.reply = &r
 		return o, err
 	}
 	return o, fmt.Errorf("%w: a handshake cannot contain a frame of type %d", ErrMalformed, h.kind)

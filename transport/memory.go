@@ -59,7 +59,7 @@ func (n *Network) JoinAt(id raft.NodeID, address string) *Memory {
 }
 
 func (n *Network) join(id raft.NodeID, at endpoint) *Memory {
-	m := &Memory{network: n, id: id, at: at}
+	m := &Memory{network: n, id: id, at: at, stop: make(chan struct{})}
 	m.links = linker{
 		dial: m.dial, pauseMin: 10 * time.Millisecond, pauseMax: time.Second,
 		onFailure: func(raft.Member, bool, error) {},
@@ -155,8 +155,8 @@ func (n *Network) reach(from *Memory, m raft.Member) (*Memory, error) {
 // isCut reports whether the network between two members is cut in at least one direction. It is called with mu held.
 func (n *Network) isCut(a, b raft.NodeID) bool { return n.cuts[route{a, b}] || n.cuts[route{b, a}] }
 
-// Memory is a member's transport in a Network. It implements raft.Transport, raft.SnapshotCarrier and
-// raft.ForwardCarrier. Its methods may be called from any goroutine. It encodes and decodes messages, so that sender and receiver share no memory. Send calls the
+// Memory is a member's transport in a Network. It implements raft.Transport, raft.SnapshotCarrier,
+// raft.ForwardCarrier and raft.WhoCarrier. Its methods may be called from any goroutine. It encodes and decodes messages, so that sender and receiver share no memory. Send calls the
 // receiver's Handler.Receive, and returns after that call.
 type Memory struct {
 	network *Network
@@ -167,6 +167,7 @@ type Memory struct {
 	mu      sync.Mutex
 	handler raft.Handler // nil until Start
 	closed  bool
+	stop    chan struct{}
 	calls   sync.WaitGroup // calls of the Handler by other members
 }
 
@@ -217,7 +218,10 @@ func (m *Memory) Peer(p raft.Peer) raft.PeerStatus { return m.links.peer(p) }
 // returns nil.
 func (m *Memory) Close() error {
 	m.mu.Lock()
-	m.closed = true
+	if !m.closed {
+		m.closed = true
+		close(m.stop)
+	}
 	m.mu.Unlock()
 	m.network.mu.Lock()
 	if m.network.members[m.at] == m {

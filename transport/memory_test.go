@@ -156,3 +156,37 @@ func TestSend_WithoutAConnectionNothingHasLeft(t *testing.T) {
 		assert.ErrorIs(t, wire.Send(raft.Peer{ID: "c", Incarnation: 1}, raft.LaneForward, nil), raft.ErrNotSent)
 	}
 }
+
+// RefusedFor counts only while each dial of each address finds a host where nobody listens.
+func TestMemory_RefusedForIsTheTimeInWhichEachDialWasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := transport.NewNetwork()
+		a := network.Join("a")
+		require.NoError(t, a.Start(transporttest.NewRecorder("a")))
+		defer func() { require.NoError(t, a.Close()) }()
+		refused := func() time.Duration { return a.Peer(firstOf("b")).RefusedFor }
+		assert.Zero(t, refused())
+		a.Connect(at("b", "b:1"))
+		synctest.Wait()
+		assert.Equal(t, time.Duration(1), refused(), "once")
+		time.Sleep(10 * time.Second)
+		assert.Greater(t, refused(), 8*time.Second)
+		assert.LessOrEqual(t, refused(), 10*time.Second)
+		network.Cut("a", "b")
+		time.Sleep(2 * time.Second)
+		assert.Zero(t, refused(), "no host answers")
+		network.Heal("a", "b")
+		time.Sleep(3 * time.Second)
+		assert.Less(t, refused(), 4*time.Second, "it begins again")
+		assert.NotZero(t, refused())
+		a.Connect(at("b", "b:2"))
+		synctest.Wait()
+		assert.Equal(t, time.Duration(1), refused(), "another address begins again, too")
+		b := network.Join("b")
+		require.NoError(t, b.Start(transporttest.NewRecorder("b")))
+		defer func() { require.NoError(t, b.Close()) }()
+		time.Sleep(2 * time.Second)
+		assert.True(t, a.Peer(firstOf("b")).Connected)
+		assert.Zero(t, refused())
+	})
+}

@@ -32,6 +32,9 @@ func DecodeOpening(b []byte) (h raft.Hello, rejection *raft.Rejection, err error
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%w: it ended after %d bytes", ErrMalformed, len(b))
 	}
+	if err == nil && (o.who != nil || o.reply != nil) {
+		err = fmt.Errorf("%w: neither a hello nor a rejection", ErrMalformed)
+	}
 	if err != nil {
 		return raft.Hello{}, nil, err
 	}

@@ -10,11 +10,12 @@ import (
 
 // round is one pass through the addresses of a contact. A link pauses after each round.
 type round struct {
-	address string  // of the present connection, or of the last dial
-	waiting bool    // neither dialing nor connected: the link pauses, or has not begun
-	worked  string  // of the last connection; "": none yet, or the contact has changed its preferred address since
-	tried   int     // number of addresses dialed in this round
-	failed  []error // errors of this round, one for each address
+	address string    // of the present connection, or of the last dial
+	waiting bool      // neither dialing nor connected: the link pauses, or has not begun
+	worked  string    // of the last connection; "": none yet, or the contact has changed its preferred address since
+	tried   int       // number of addresses dialed in this round
+	failed  []error   // errors of this round, one for each address
+	refused time.Time // end of the first of the last rounds in which nobody listened at any address; zero: the last was another
 }
 
 // order returns the addresses in the order in which to dial them: at least one, which may be empty.
@@ -56,6 +57,15 @@ func (k *link) roundEnds(dialed string, err error) []error {
 	}
 	all := r.failed
 	r.tried, r.failed, r.waiting = 0, nil, true
+	k.status.RefusedFor = 0
+	if now := time.Now(); !every(all, nobodyListens) {
+		r.refused = time.Time{}
+	} else {
+		if r.refused.IsZero() {
+			r.refused = now
+		}
+		k.status.RefusedFor = max(now.Sub(r.refused), 1)
+	}
 	k.status.Connected, k.status.Address, k.status.Err = false, dialed, joined(all)
 	return all
 }
@@ -88,7 +98,7 @@ func (k *link) readdress(c raft.Contact) {
 		return
 	}
 	r := &k.round
-	r.tried, r.failed = 0, nil
+	r.tried, r.failed, r.refused, k.status.RefusedFor = 0, nil, time.Time{}, 0
 	if len(before) == 0 || len(c.Addresses) == 0 || before[0] != c.Addresses[0] {
 		r.worked = ""
 	}

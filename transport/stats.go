@@ -19,6 +19,7 @@ type Stats struct {
 	DialFailed   uint64 // dials that did not establish a pair, for any reason
 	Lost         uint64 // established pairs that have ended
 	SidesDialed  uint64 // connections for snapshots or forwarded requests that were established
+	Questions    uint64 // questions raft.Who that were answered; Rejected counts the others
 	SidesLost    uint64 // those that broke while their pair stayed open; not those that were idle
 	AcceptFailed uint64 // errors of the listener: most likely there are no file descriptors left
 
@@ -45,6 +46,7 @@ type counters struct {
 	malformed, oversized, wrongSender, tlsFailed     atomic.Uint64
 	handshakeCut, crowded, replaced, silent          atomic.Uint64
 	sendFailed, unsendable, sidesDialed, sidesLost   atomic.Uint64
+	questions                                        atomic.Uint64
 }
 
 func (c *counters) reject(reason raft.RejectReason) {
@@ -61,6 +63,7 @@ func (c *counters) stats() Stats {
 		Malformed: c.malformed.Load(), Oversized: c.oversized.Load(), WrongSender: c.wrongSender.Load(),
 		TLSFailed: c.tlsFailed.Load(), HandshakeCut: c.handshakeCut.Load(), Crowded: c.crowded.Load(),
 		Replaced: c.replaced.Load(), Silent: c.silent.Load(),
+		Questions:  c.questions.Load(),
 		SendFailed: c.sendFailed.Load(), Unsendable: c.unsendable.Load(),
 	}
 	for i := range c.rejected {

@@ -15,8 +15,8 @@ import (
 // TCP is the transport of real clusters. Each member dials two connections to each peer that Connect names: one for the
 // urgent lane and one for the bulk lane. When it sends a snapshot, or forwards a caller's request or answers one, it dials a
 // further connection for that lane, and closes it once it is idle. A member sends messages only on the connections that it
-// dialed. It receives messages only on the connections that it accepted. TCP implements raft.Transport, raft.SnapshotCarrier
-// and raft.ForwardCarrier. Its methods may be called from any goroutine.
+// dialed. It receives messages only on the connections that it accepted. TCP implements raft.Transport, raft.SnapshotCarrier,
+// raft.ForwardCarrier and raft.WhoCarrier. Its methods may be called from any goroutine.
 type TCP struct {
 	links     linker
 	options   Options
@@ -28,6 +28,7 @@ type TCP struct {
 	pulse     *pulse
 	waiting   waiting
 	turns     *turns
+	questions questions
 
 	mu         sync.Mutex
 	started    bool
@@ -88,7 +89,8 @@ func New(listener net.Listener, dial DialFunc, opts Options) (*TCP, error) {
 		options: opts, listener: listener, connector: dial, lookup: net.DefaultResolver.LookupNetIP, warner: newWarner(opts.Logger),
 		pulse: newPulse(opts.beatInterval()),
 		stop:  make(chan struct{}), inbounds: map[inboundKey]*inbound{}, turns: newTurns(),
-		waiting: waiting{countMax: opts.HandshakesMax, homes: map[raft.Peer][]netip.Addr{}},
+		waiting:   waiting{countMax: opts.HandshakesMax, homes: map[raft.Peer][]netip.Addr{}},
+		questions: questions{of: map[string]*asker{}},
 	}
 	if dial == nil {
 		t.connector = t.dialTCP

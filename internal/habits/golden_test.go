@@ -28,7 +28,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 	atRoot(t)
 	var b strings.Builder
 	b.WriteString("# The modules that an importer of each package compiles.\n")
-	for _, pkg := range []string{".", "./handshake", "./forward", "./node", "./storage", "./transport", "./member", "./admin", "./rafttest"} {
+	for _, pkg := range []string{".", "./handshake", "./forward", "./joining", "./node", "./storage", "./transport", "./member", "./admin", "./rafttest"} {
 		modules := map[string]bool{}
 		for _, system := range []string{"linux", "darwin", "windows"} {
 			cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg)
@@ -50,7 +50,7 @@ func TestGolden_TheModulesAnImporterCompiles(t *testing.T) {
 // The exported API changes only on purpose. When you review a change, read the diff of api.txt first.
 func TestGolden_TheExportedAPI(t *testing.T) {
 	atRoot(t)
-	paths := []string{module, module + "/handshake", module + "/forward", module + "/node", module + "/storage", module + "/transport", module + "/member", module + "/rafttest", module + "/metrics", module + "/admin"}
+	paths := []string{module, module + "/handshake", module + "/forward", module + "/joining", module + "/node", module + "/storage", module + "/transport", module + "/member", module + "/rafttest", module + "/metrics", module + "/admin"}
 	imp := exportImporter(t, token.NewFileSet(), paths)
 	var b strings.Builder
 	b.WriteString("# The exported API, a name a line.\n")

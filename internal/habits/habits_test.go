@@ -125,7 +125,7 @@ func TestHabits_TheMapNamesEveryFile(t *testing.T) {
 	atRoot(t)
 	text, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
-	for _, dir := range []string{".", "handshake", "forward", "node", "internal/pipeline", "transport", "storage", "member"} {
+	for _, dir := range []string{".", "handshake", "forward", "joining", "node", "internal/pipeline", "transport", "storage", "member"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		require.NoError(t, err)
 		require.NotEmpty(t, files, dir)

@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pure are the packages that keep the rules of the core: the root package, which is the core, and the rules of handshakes and of
-// forwarded requests.
-var pure = []string{".", "./handshake", "./forward"}
+// pure are the packages that keep the rules of the core: the root package, which is the core, and the rules of handshakes, of
+// forwarded requests and of joining.
+var pure = []string{".", "./handshake", "./forward", "./joining"}
 
 // coreImports lists the packages that the pure packages may import. If an entry lists names, only these names may be used.
 // With these limits, none of the packages can read a clock, do I/O, start a goroutine or share state.
@@ -62,7 +62,7 @@ func TestPurity_TheCoreCompilesNoNetwork(t *testing.T) {
 	deps := goCommand(t, ".", append(args, pure...)...)
 	for _, line := range strings.Split(strings.TrimSpace(deps), "\n") {
 		origin, path, _ := strings.Cut(line, " ")
-		own := path == module || path == module+"/handshake" || path == module+"/forward"
+		own := path == module || path == module+"/handshake" || path == module+"/forward" || path == module+"/joining"
 		assert.True(t, origin == "std" || own, "%s is outside the standard library", path)
 		assert.False(t, path == "net" || strings.HasPrefix(path, "net/"), "%s", path)
 	}

@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -40,7 +41,7 @@ type Event struct {
 	Message   raft.Message   // EventReceived, one event each
 }
 
-// Recorder is a raft.ForwardHandler that records its calls. Like a node, it checks three parts of a peer's Hello: the cluster name, and
+// Recorder is a raft.ForwardHandler and a raft.WhoHandler that records its calls. Like a node, it checks three parts of a peer's Hello: the cluster name, and
 // the member id and incarnation that the peer expects.
 type Recorder struct {
 	// Self is the hello that Hello returns. Hello also fills in Expected. Set Self before Start.
@@ -53,6 +54,8 @@ type Recorder struct {
 	// that Holds accepts. If Holds is nil, Receive blocks for all batches. Nil: Receive does not block.
 	Held  chan struct{}
 	Holds func(m raft.Message) bool
+	// Answer, if not nil, answers Who. Otherwise the answer says what Self says.
+	Answer func(ctx context.Context, q raft.Who) (raft.WhoReply, error)
 
 	mu      sync.Mutex
 	events  []Event
@@ -117,6 +120,17 @@ func (r *Recorder) ForwardLost(p raft.Peer) { r.record(Event{Kind: EventForwardL
 // Rejected implements raft.Handler.
 func (r *Recorder) Rejected(by raft.Peer, rejection raft.Rejection) {
 	r.record(Event{Kind: EventRejected, Peer: by, Rejection: rejection})
+}
+
+// Who implements raft.WhoHandler.
+func (r *Recorder) Who(ctx context.Context, q raft.Who) (raft.WhoReply, error) {
+	if r.Answer != nil {
+		return r.Answer(ctx, q)
+	}
+	s := r.Self
+	return raft.WhoReply{
+		From: s.From, ClusterName: s.ClusterName, Cluster: s.Cluster, Term: s.Term, Bootstrapper: s.Bootstrapper, Address: s.Address,
+	}, nil
 }
 
 // Receive implements raft.Handler.

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
+)
+
+const (
+	// petitionMax bounds the time of one change that a petition asks for. The change itself continues, as after any call of
+	// ChangeMembers whose context ends.
+	petitionMax = 15 * time.Second
+	// petitionsMax bounds the members whose petitions are carried out at the same time.
+	petitionsMax = 16
+)
+
+// petitions carries out, on the leader, what callers of Who ask for. A petition only ever concerns the id of its caller, which
+// the transport has checked. joining.Grant decides.
+type petitions struct {
+	node *Node
+
+	mu    sync.Mutex
+	grant joining.Grant
+	open  map[raft.NodeID]*petition
+}
+
+// petition is a change that is being carried out for a caller.
+type petition struct {
+	from raft.Peer
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+func newPetitions(n *Node) *petitions {
+	return &petitions{node: n, open: make(map[raft.NodeID]*petition)}
+}
+
+// answer returns nil once the caller is a member, and otherwise why it is not, or not yet. It waits until ctx ends for the
+// outcome of a change that it begins.
+func (p *petitions) answer(ctx context.Context, q raft.Who) error {
+	for {
+		begun, err := p.begin(q)
+		if begun == nil {
+			return err
+		}
+		select {
+		case <-begun.done:
+			if begun.err != nil {
+				return begun.err
+			}
+		case <-ctx.Done():
+			return errors.New("raft: this is being done: ask again")
+		}
+	}
+}
+
+// begin decides about a petition, and begins the change that follows from it. It returns the change that runs for the caller,
+// or nil for none.
+func (p *petitions) begin(q raft.Who) (*petition, error) {
+	n := p.node
+	now, _ := n.watched.load()
+	if now.Role != raft.Leader {
+		return nil, n.notLeader(now.Leader, "")
+	}
+	if n.cfg.NoRemoteChanges {
+		return nil, &RemoteChangesError{Leader: n.cfg.ID}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if begun := p.open[q.From.ID]; begun != nil {
+		if begun.from != q.From {
+			return nil, fmt.Errorf("raft: another incarnation of %s, %v, is joining at this moment: end one of the two", q.From.ID, begun.from.Incarnation)
+		}
+		return begun, nil
+	}
+	decision, err := p.grant.Decide(n.now().Mono, q, n.knownOf(q.From, now))
+	if err != nil || decision.Change == nil {
+		return nil, err
+	}
+	if len(p.open) >= petitionsMax {
+		return nil, fmt.Errorf("raft: %d members are joining at this moment: ask again later", len(p.open))
+	}
+	begun := &petition{from: q.From, done: make(chan struct{})}
+	p.open[q.From.ID] = begun
+	n.wg.Go(func() { p.carryOut(begun, now.Term, decision) })
+	return begun, nil
+}
+
+func (p *petitions) carryOut(of *petition, term raft.Term, d joining.Decision) {
+	n := p.node
+	ctx, cancel := context.WithTimeout(context.Background(), petitionMax)
+	defer cancel()
+	_, err := n.changeHere(ctx, term, *d.Change, d.Index)
+	n.counters.changedMembers(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, of.from.ID)
+	of.err = err
+	close(of.done)
+}
+
+// knownOf returns what this leader knows when a petition of the caller arrives.
+func (n *Node) knownOf(caller raft.Peer, led raft.Leadership) joining.Leader {
+	m := n.Members()
+	known := joining.Leader{
+		Self: n.identity.self, ClusterName: n.cfg.Cluster, Config: m.Configuration, Index: m.Index, Committed: m.Committed,
+	}
+	office := n.history.inOffice(n.now().Mono, led)
+	for _, other := range m.Members {
+		if other.ID != caller.ID || other.Peer() == caller {
+			continue
+		}
+		seen := joining.Seen{Peer: other.Peer(), RefusedFor: n.connection(other.Peer()).RefusedFor, Silence: office}
+		heard, refusal, _ := n.identity.seen(other.Peer())
+		if !heard.IsZero() {
+			seen.Silence = min(office, time.Since(heard))
+		}
+		if refusal != nil && refusal.Reason == raft.RejectWrongIncarnation && refusal.From.ID == caller.ID {
+			seen.Answers = refusal.From.Incarnation
+		}
+		known.Seen = append(known.Seen, seen)
+	}
+	return known
+}
