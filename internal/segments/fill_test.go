@@ -165,8 +165,10 @@ func TestClose_EndsAFill(t *testing.T) {
 	h.pauses, h.pause = 0, func() {
 		if h.pauses == 1 {
 			go func() { closed <- l.Close() }()
+			for !l.Closing() {
+				runtime.Gosched()
+			}
 		}
-		runtime.Gosched()
 	}
 	require.ErrorIs(t, l.Prepare(0), segments.ErrClosed)
 	require.NoError(t, <-closed)
