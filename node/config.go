@@ -67,7 +67,7 @@ type Config struct {
 	// transport a lane for requests (raft.ForwardCarrier), as those of package transport have.
 	Forward bool
 	// NoRemoteChanges makes a leader with Forward refuse changes of members and transfers that other members forward, with
-	// *RemoteChangesError. It takes their proposals.
+	// *RemoteChangesError. It takes their proposals. It also refuses the petitions of those that ask to become members (raft.Who).
 	NoRemoteChanges bool
 
 	// AppVersion is the version of the application's commands, of its FSM and of its snapshots: raise it by one in each release of

@@ -25,7 +25,7 @@ func fullStatus() Status {
 			CatchUp:     &CatchUp{Round: 2, Target: 9, Since: time.Second, Ready: true, Done: 41, Total: 1 << 20, Rate: 12.5, Left: time.Minute, Idle: time.Millisecond},
 			LastContact: 150 * time.Millisecond, Connected: true, ConnectionErr: "refused earlier", Problem: "none", Verdict: "no room",
 			Differs:   []SettingDifference{{Setting: "election timeout", Here: "1s", There: "2s", Effect: "set the same"}},
-			RoundTrip: 1500 * time.Microsecond, Backoff: 20 * time.Second}},
+			RoundTrip: 1500 * time.Microsecond, RefusedFor: 2 * time.Second, Backoff: 20 * time.Second}},
 		Departing:   []DepartingMember{{ID: "n9", Incarnation: 0xc9, Removal: 4, Left: time.Second, Connected: true, Dialed: "n9:5001"}},
 		ConfigIndex: 5, ConfigCommitted: 4, Phase: "joint: n1 n2 n3 → n1 n2 n4", Level: 1, AppVersionMin: 2,
 		Change: &ChangeStatus{Stage: "catches up", Since: time.Second, Waiting: []raft.NodeID{"n1"}},

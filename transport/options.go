@@ -42,7 +42,7 @@ type Options struct {
 	// returns an error, the connection is closed. VerifyPeer may be called from several goroutines at once.
 	VerifyPeer func(cluster string, id raft.NodeID, state tls.ConnectionState) error
 	// Insecure allows addresses beyond loopback without TLS. Then anybody who can reach the port can act as a
-	// member of the cluster.
+	// member of the cluster, and can petition the leader under any id (raft.Who).
 	Insecure bool
 	// Resolve returns the "host:port" to dial for a member. The transport calls it for each dial, within DialTimeout. A
 	// member that has moved has several addresses, and the transport tries them in turn. m.Address is the address to resolve.
