@@ -48,10 +48,10 @@ const redoTimeouts = 10
 // no other member has made it hold entry 1, and it has heard of no cluster.
 func (c *Core) startBootstrap() {
 	list := c.bootstrapList()
-	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) || c.hasHeard() {
+	if c.hard.Term > 0 || !isBootstrapper(list, c.self.ID) {
 		return
 	}
-	if f := c.log.Bootstrap; f != nil && f.Bootstrapper != c.self {
+	if f := c.log.Bootstrap; c.hasHeard() || f != nil && f.Bootstrapper != c.self {
 		return
 	}
 	c.bootstrapper = &bootstrapper{list: list}

@@ -23,6 +23,7 @@ type checker struct {
 	timers            map[raft.Time]life        // by election timeout: the life that last drew it
 	alike             int                       // number of timeouts that two lives drew
 	announced         map[startedAt]string      // the address announced for each start
+	founded           []*raft.Bootstrap         // the bootstraps of all clusters that have begun
 	tenure            tenure                    // the tenure of the leader of the highest term
 }
 
@@ -65,6 +66,9 @@ func (k *checker) checkStart(n *node, out *raft.Output) {
 	before.Term = n.disk.hard.Term
 	k.checkTerm(n, &before)
 	k.checkLogShape(n)
+	if before.Term > 0 {
+		k.checkOneCluster(n)
+	}
 	k.checkCommit(n, &before)
 	k.checkConfiguration(n, nil, out)
 	n.seen.policy.recordWrite(out)
@@ -77,6 +81,9 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkLogShape(n)
 	if before.Term == 0 && n.status.Term > 0 {
 		k.checkHeldByAll(n)
+	}
+	if before.Durable.Term == 0 && n.status.Durable.Term > 0 {
+		k.checkOneCluster(n)
 	}
 	k.checkPersisted(n)
 	k.checkConfiguration(n, before, out)

@@ -104,6 +104,8 @@ const (
 	evTend                       // a process maintains the segments of its log
 	evNews                       // a loop hears that the process of a peer has ended; a: the peer
 	evGiven                      // a process is given its list of initial members
+	evTold                       // a process is told of a cluster; a: the kind of news
+	evForget                     // a process that was told of a cluster is restarted
 	evRelay                      // a member forwards a write again; a: the request
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 )

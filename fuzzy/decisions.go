@@ -54,6 +54,7 @@ var decisions = [...]Decision{
 	{Name: "probe the members again", kind: raft.TraceBootstrapProbe}, // the first probe happens at the start, which is not a step, so it is not counted
 	{Name: "answer the probe", kind: raft.TraceBootstrapProbeReply},
 	{Name: "take entry 1", kind: raft.TraceBootstrapped},
+	{Name: "hear of a cluster, and bootstrap none", kind: raft.TraceHeard},
 	{Name: "refuse a message", kind: raft.TraceRefused},
 	{Name: "meet an entry of a later release", kind: raft.TraceLaterVersion},
 	{Name: "take a snapshot", kind: raft.TraceTake},

@@ -57,6 +57,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	k.checkUnbound(n, before, out, leads)
 	k.checkRefusals(n, before, events, out)
 	k.checkBootstraps(n, before, out)
+	k.checkHeard(n, before, events, out)
 	if s := &n.status; s.Role == raft.Leader {
 		k.checkOffice(n, before)
 		if before.Role == raft.Leader && before.Term == s.Term {

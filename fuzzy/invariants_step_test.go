@@ -180,12 +180,48 @@ var ofFollower = []stepBreach{
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
 		return nil
 	}},
+	{"N102", func(_ *checker, n, _ *node, _ *raft.CoreStatus, _ *raft.Output) []raft.Event {
+		n.status.Heard.From = "b" // nobody told it
+		return nil
+	}},
+	{"N102", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		wasTold(n, before)
+		out.Send = []raft.Message{*message(n, other, 0, raft.BootstrapProbe{ID: raft.RPCID{StartCount: 1 << 40}})}
+		return nil
+	}},
+	{"N102", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		wasTold(n, before)
+		out.Send = []raft.Message{*message(n, other, 0, raft.BootstrapProbeReply{Result: raft.ProbeInitialized})}
+		return nil
+	}},
+	{"N102", func(_ *checker, n, other *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		says := wasTold(n, before)
+		out.Send = []raft.Message{*message(n, other, 0, raft.BootstrapProbeReply{Result: raft.ProbeNoInitial, HeardOf: says.Cluster, HeardFrom: says.From})}
+		return nil
+	}},
+	{"N102", func(_ *checker, n, other *node, _ *raft.CoreStatus, out *raft.Output) []raft.Event { // not told
+		out.Send = []raft.Message{*message(n, other, 0, raft.BootstrapProbeReply{Result: raft.ProbeInitialized, HeardFrom: "b"})}
+		return nil
+	}},
+	{"N102", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
+		wasTold(n, before)
+		n.status.Uninitialized, n.status.Heard, n.status.Bootstrapper = false, raft.Heard{}, n.peer()
+		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
+		return nil
+	}},
 	{"G16", func(_ *checker, n, _ *node, before *raft.CoreStatus, out *raft.Output) []raft.Event {
 		before.Term, n.status.Bootstrapper = 0, n.peer()
 		out.Write.Log = &raft.LogWrite{Entries: []raft.Entry{*n.log[0].entry}}
 		n.status.Term, n.seen.uninitialized = 0, nil
 		return nil
 	}},
+}
+
+// wasTold makes a member one that belongs to no cluster, and was told of one before the step.
+func wasTold(n *node, before *raft.CoreStatus) raft.Heard {
+	told := raft.Heard{Cluster: raft.ClusterID{7}, From: "b"}
+	n.seen.hearing, n.status.Heard, n.status.Uninitialized, before.Uninitialized = told, told, true, true
+	return told
 }
 
 // ofLeader are breaches by a leader.

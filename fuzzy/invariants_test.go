@@ -413,6 +413,10 @@ var clusterBreaches = []breach{
 		follower.disk.log = nil
 		k.checkHeldByAll(lead)
 	}},
+	{"G22", func(_ *cluster, k *checker, lead, _ *node) {
+		k.founded[0].Cluster[0] ^= 0xff // an earlier one
+		k.checkOneCluster(lead)
+	}},
 	{"G16", func(_ *cluster, k *checker, lead, _ *node) {
 		k.bootstraps[lead.status.Cluster]++
 		k.checkClusterID(lead)

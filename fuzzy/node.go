@@ -37,6 +37,7 @@ type node struct {
 	given     raft.Configuration // the list of initial members that it was started with, or has been given since
 	awaited   raft.Configuration // the list that it was started without, and is still to be given
 	lists     *sim.Stream        // decides that
+	rumors    *sim.Stream        // see hearsay
 	misled    bool               // the list differs from that of the rest
 	forever   bool               // its faults are permanent: it is not in the healed quorum
 	upgraded  bool               // to the newest release
@@ -144,9 +145,9 @@ func (n *node) start() {
 		return
 	}
 	n.upgrade()
-	n.limits, n.given = n.usual, n.list()
+	n.limits, n.given = n.usual, n.leaveOpen(n.list())
 	cfg := n.coreConfig()
-	n.withhold()
+	n.learnLater()
 	cfg.ID, cfg.Initial, cfg.Seed = n.id, n.given, n.random.Uint64()
 	if n.c.profile.Node.OneSeed {
 		cfg.Seed = n.c.seed.Number | 1
@@ -342,8 +343,8 @@ func (n *node) handle(e event) {
 		n.stall(sim.Time(e.a))
 	case evAsk:
 		n.asks(e.a)
-	case evGiven:
-		n.giveList()
+	case evGiven, evTold, evForget:
+		n.learns(e)
 	case evExit:
 		n.exit(sim.Time(e.a))
 	}

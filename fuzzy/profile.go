@@ -79,6 +79,9 @@ type NodeProfile struct {
 	Dozes         int       // maximum number of further pauses of a process that has paused
 	Carries       int       // bytes of records in one append to every other member, until it is healed; 0: no limit
 	LateLists     int       // chance of a start without the list of initial members, which the process is given later
+	Told          int       // chance of a start whose process is told of a cluster
+	ToldAfter     sim.Time  // mean time until it is
+	OpenLists     int       // chance that a list of initial members leaves an address open
 	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
 
@@ -203,6 +206,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawPlanned(seed, &p)
 				drawGiven(seed, &p)
 				drawVersions(seed, &p)
+				drawHeard(seed, &p)
 			}
 			return p, nil
 		}

@@ -60,6 +60,7 @@ type Stats struct {
 	Raised, Outdated                         int // minimums of versions raised; programs that ended or did not start because of one
 	Takeovers                                int // transfers of leadership begun for a priority
 	News                                     int // that a process has ended, true or not
+	Told                                     int // members told of a cluster, whether it exists or not
 	Given                                    int // lists of initial members given to running members
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
 	Edges                                    int // logs cut beside the last acknowledged entry

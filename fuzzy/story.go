@@ -229,6 +229,8 @@ func tell(n raft.TraceEvent, r *Record) (kind sentenceKind, text string) {
 		return tellsMembers, fmt.Sprintf("learns that entry %d has removed it", n.Index)
 	case raft.TraceBootstrapped:
 		return tellsBootstrap, fmt.Sprintf("takes entry 1, by which %s bootstraps the cluster", n.Peer)
+	case raft.TraceHeard:
+		return tellsBootstrap, fmt.Sprintf("is told by %s of %s, and bootstraps none", n.Peer, n.Text)
 	case raft.TraceBootstrapProbe:
 		return tellsBootstrap, "probes the members, to bootstrap the cluster"
 	}

@@ -45,6 +45,7 @@ type witness struct {
 	preVotes      peerSet    // members that granted it
 	probe         raft.RPCID // id of its latest probe
 	uninitialized peerSet    // members that answered that they are uninitialized
+	hearing       raft.Heard // of which cluster it was told, while it belongs to none
 
 	// In the present term.
 	term  raft.Term

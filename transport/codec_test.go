@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
@@ -466,4 +468,23 @@ func benchmarkMessage(b *testing.B, body raft.Body) {
 			}
 		}
 	})
+}
+
+// An earlier release refuses a hello whose list leaves an address open, so it gets none.
+func TestHello_AListWithOpenAddressesIsNotShownToEarlierReleases(t *testing.T) {
+	hello := raft.Hello{ClusterName: "test", From: alice, Expected: bob, StartCount: 2, Lineage: raft.Lineage{}.Begin(7).Begin(8), ElectionTimeout: 4}
+	for open, address := range map[bool]string{true: "", false: "c:1"} {
+		hello.List = raft.NewConfiguration([]raft.Member{{ID: "b", Address: "b:1"}, {ID: "c", Address: address}})
+		meta := encodeHello(hello, raft.LaneBulk)
+		got, _, err := decodeHello(meta)
+		require.NoError(t, err)
+		assert.Equal(t, hello, got)
+		var w wireHello
+		require.NoError(t, decodeMeta(codec.NewDecoderBytes(nil, newHandle()), meta, &w))
+		assert.Equal(t, open, len(w.List) == 0)
+		assert.Equal(t, open, len(w.OpenList) > 0)
+		w.OpenList = []byte{1}
+		_, _, err = decodeHello(encodeMeta(w))
+		assert.ErrorIs(t, err, ErrMalformed)
+	}
 }

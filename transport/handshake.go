@@ -70,6 +70,8 @@ type wireHello struct {
 	NoSnapshots     bool   `codec:"nosnap,omitempty"`
 	AppVersion      uint64 `codec:"app,omitempty"`
 	IdleTimeout     int64  `codec:"idle,omitempty"` // nanoseconds
+
+	OpenList []byte `codec:"olist,omitempty"` // List, if it leaves an address open: earlier releases refuse a hello with such a List
 }
 
 // wireSighting is the wire form of a raft.Sighting.
@@ -100,18 +102,24 @@ type wireRejection struct {
 
 // encodeHello returns the meta of a frameHello.
 func encodeHello(h raft.Hello, lane raft.Lane) []byte {
-	return encodeMeta(wireHello{
+	w := wireHello{
 		Lane: uint8(lane), ClusterName: h.ClusterName, Cluster: encodeCluster(nil, h.Cluster),
 		ID: string(h.From.ID), Incarnation: uint64(h.From.Incarnation),
 		ExpectedID: string(h.Expected.ID), ExpectedIncarnation: uint64(h.Expected.Incarnation),
 		StartCount: h.StartCount, Term: uint64(h.Term),
 		BootstrapperID: string(h.Bootstrapper.ID), BootstrapperIncarnation: uint64(h.Bootstrapper.Incarnation),
-		Address: h.Address, List: encodeList(h.List), ElectionTimeout: int64(h.ElectionTimeout),
+		Address: h.Address, ElectionTimeout: int64(h.ElectionTimeout),
 		Lineage: encodeLineage(h.Lineage), ConfirmedStart: h.Confirmed.Count, ConfirmedNonce: h.Confirmed.Nonce,
 		Remembers: encodeSighting(h.Remembers), Named: encodeNamed(h.Named), NamedIndex: uint64(h.NamedIndex),
 		Release: h.Release, AppendBytesMax: uint64(h.AppendBytesMax), CommandBytesMax: uint64(h.CommandBytesMax), NoSnapshots: h.NoSnapshots,
 		IdleTimeout: int64(h.IdleTimeout), AppVersion: h.AppVersion,
-	})
+	}
+	if list := encodeList(h.List); h.List.Validate() == nil {
+		w.List = list
+	} else {
+		w.OpenList = list
+	}
+	return encodeMeta(w)
 }
 
 // decodeHello is the reverse of encodeHello; it checks everything that it returns.
@@ -128,6 +136,9 @@ func decodeHello(meta []byte) (raft.Hello, raft.Lane, error) {
 		return raft.Hello{}, 0, err
 	}
 	list, err := decodeList(w.List)
+	if len(w.OpenList) > 0 {
+		list, err = decodeList(w.OpenList)
+	}
 	if err != nil {
 		return raft.Hello{}, 0, err
 	}
