@@ -69,8 +69,7 @@ type Node struct {
 	removed     atomic.Pointer[raft.RemovedError] // nil: this member was not removed, or still leads
 	// appendBytesMax bounds the records that the transport carries in one append, in bytes. If it is 0, any Config fits.
 	appendBytesMax int
-	// restoring is the running restoration, or nil if none is running.
-	restoring atomic.Pointer[restoring]
+	restoring      atomic.Pointer[restoring] // nil: none is running
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
