@@ -191,6 +191,7 @@ func TestFounding_AnEmptiedDiskIsReplaced(t *testing.T) {
 		f.empty(i)
 		began := time.Now()
 		f.start(i)
+		require.NoError(t, f.members[i].Ready(t.Context()), "it waits until it has joined")
 		f.await("votes again", []int{i}, votes)
 		t.Logf("%s counts again %v after its start", f.cfg[i].ID, time.Since(began).Round(time.Millisecond))
 		assert.Equal(t, cluster, f.members[i].Status().Cluster)
@@ -492,4 +493,71 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 	}
 	assert.Equal(t, []raft.NodeID{"jobs-0", "jobs-1", "jobs-2"}, Ordinals("jobs", 3))
 	assert.Empty(t, Ordinals("jobs", -1))
+}
+
+// The store is marked as an older image. Any start refuses it, until it is set aside.
+func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
+	f := newFound(t, 3)
+	f.start(all...)
+	f.write(0)
+	f.await("votes", all, votes)
+	f.end(2)
+	earlier := t.TempDir()
+	require.NoError(t, os.CopyFS(earlier, os.DirFS(f.cfg[2].Dir)))
+	f.start(2)
+	f.await("votes", []int{2}, votes)
+	f.write(0)
+	f.await("has seen the write", []int{2}, func(m *Member) bool { return m.Status().Applied >= f.members[0].Status().Applied })
+	f.end(2)
+	f.cfg[2].Dir = earlier
+	f.start(2)
+	<-f.members[2].Done()
+	require.ErrorAs(t, f.members[2].Err(), new(*raft.StaleImageError))
+	assert.Error(t, f.members[2].Close())
+	f.members[2] = nil
+	_, err := Start(t.Context(), f.cfg[2], &counter{})
+	require.ErrorAs(t, err, new(*raft.StaleImageError))
+	f.cfg[2].SetAside = true
+	f.start(2)
+	f.await("votes again", []int{2}, votes)
+	assert.Equal(t, uint64(3), f.write(2))
+}
+
+// The cluster has lost the disks of its majority. Founders that come back hear of it, and never begin another one.
+func TestFounding_ALostMajorityIsNotReplaced(t *testing.T) {
+	f := newFound(t, 3)
+	f.start(all...)
+	f.write(0)
+	f.await("votes", all, votes)
+	for _, i := range []int{0, 1} {
+		f.end(i)
+		f.empty(i)
+	}
+	f.start(0, 1)
+	for _, i := range []int{0, 1} {
+		require.Eventually(t, func() bool {
+			return strings.Contains(strings.Join(f.members[i].Status().Missing, "\n"), "has heard of cluster "+f.members[2].Status().Cluster.String())
+		}, patience, 5*time.Millisecond)
+	}
+	assert.Zero(t, f.members[0].Status().Term)
+	assert.Zero(t, f.members[1].Status().Term)
+}
+
+// An address that leads elsewhere never gets into the configuration.
+func TestFounding_AnAddressThatLeadsElsewhere(t *testing.T) {
+	f := newFound(t, 4)
+	f.start(all...)
+	f.write(0)
+	for _, row := range []struct{ advertise, says string }{
+		{f.cfg[1].Listen, "n4 cannot be at " + f.cfg[1].Listen + ": that is the address of n2"},
+		{freeAddress(t), "connection refused"},
+	} {
+		f.cfg[3].Advertise = row.advertise
+		f.start(3)
+		require.Eventually(t, func() bool {
+			return strings.Contains(strings.Join(f.members[3].Status().Missing, "\n"), row.says)
+		}, patience, 5*time.Millisecond, row.says)
+		f.end(3)
+	}
+	assert.Len(t, f.members[0].Members().Configuration.Members, 3)
 }

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +28,6 @@ type seeker struct {
 	rules  *joining.Seeker
 	began  time.Time
 	found  map[raft.NodeID]bool // whether the last dial of a member was to where it was found
-	said   string               // the last reasons in the log
 	failed error                // with which the node refused the list of initial members
 }
 
@@ -48,9 +46,7 @@ func (s *seeker) run(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		now := s.now()
-		st := s.state()
-		a := s.rules.Next(now, st)
-		s.report(st)
+		a := s.rules.Next(now, s.state())
 		s.mu.Unlock()
 		s.act(ctx, &tasks, a)
 		timer := time.NewTimer(time.Duration(a.Wake - now))
@@ -130,17 +126,6 @@ func (s *seeker) bootstrap(ctx context.Context, list []raft.Member) {
 	defer s.mu.Unlock()
 	s.failed = err
 	s.log.Error("the list of founders was refused", "error", err)
-}
-
-// report logs what this member waits for when that changes, but not what only changes in its wording from try to try.
-func (s *seeker) report(st joining.State) {
-	said := strings.Join(s.rules.Missing(st), "; ")
-	if said != s.said && len(said) != len(s.said) {
-		s.said = said
-		if said != "" {
-			s.log.Debug("looking for the cluster", "reason", said)
-		}
-	}
 }
 
 // missing returns what this member waits for, as Status shows it.
