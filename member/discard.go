@@ -82,22 +82,44 @@ func (m *Member) confirmed(ctx context.Context, why error, store joining.Store) 
 	if kept := (*joining.KeptError)(nil); errors.As(result, &kept) && kept.Final {
 		return result
 	}
-	next, err := m.cfg.Seeds.resolve(ctx)
+	asking, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	q := raft.Who{ClusterName: m.cfg.Cluster, From: raft.Peer{ID: m.cfg.ID}, Address: m.cfg.advertised(), Confirm: true}
+	answers := make(chan confirmation)
+	var asked []string
+	ask := func(address string) {
+		if address == "" || slices.Contains(asked, address) || len(asked) >= 2*joining.SeedsMax {
+			return
+		}
+		asked = append(asked, address)
+		tasks.Go(func() {
+			r, err := m.seeker.carrier.Who(asking, address, q)
+			select {
+			case answers <- confirmation{r, err}:
+			case <-asking.Done():
+			}
+		})
+	}
+	seeds, err := m.cfg.Seeds.resolve(ctx)
 	result = errors.Join(why, err)
-	for asked := slices.Clone(next); len(next) > 0; {
-		var leaders []string
-		for _, one := range m.askAll(ctx, next) {
+	for _, address := range seeds {
+		ask(address)
+	}
+	for done := 0; done < len(asked); done++ { // the leaders that the seeds name are asked, too
+		select {
+		case <-ctx.Done():
+			return result
+		case one := <-answers:
 			if result = errors.Join(why, one.err); one.err != nil {
 				continue
 			}
 			if result = joining.MayDiscard(why, store, one.reply); result == nil {
 				return nil
 			}
-			if at := joining.LeaderAddress(&one.reply); at != "" && !slices.Contains(asked, at) && len(asked) < 2*joining.SeedsMax {
-				leaders, asked = append(leaders, at), append(asked, at)
-			}
+			ask(joining.LeaderAddress(&one.reply))
 		}
-		next = leaders
 	}
 	return result
 }
@@ -106,18 +128,6 @@ func (m *Member) confirmed(ctx context.Context, why error, store joining.Store) 
 type confirmation struct {
 	reply raft.WhoReply
 	err   error
-}
-
-// askAll asks all addresses at the same time for a confirmation.
-func (m *Member) askAll(ctx context.Context, addresses []string) []confirmation {
-	q := raft.Who{ClusterName: m.cfg.Cluster, From: raft.Peer{ID: m.cfg.ID}, Address: m.cfg.advertised(), Confirm: true}
-	all := make([]confirmation, len(addresses))
-	var asking sync.WaitGroup
-	for i, address := range addresses {
-		asking.Go(func() { all[i].reply, all[i].err = m.seeker.carrier.Who(ctx, address, q) })
-	}
-	asking.Wait()
-	return all
 }
 
 // peek loads the store and closes it.

@@ -98,6 +98,16 @@ func (f *found) await(what string, which []int, holds func(m *Member) bool) {
 	}
 }
 
+// awaitEnd waits until the member has ended by itself.
+func (f *found) awaitEnd(i int) {
+	f.t.Helper()
+	select {
+	case <-f.members[i].Done():
+	case <-time.After(patience):
+		f.t.Fatal(f.cfg[i].ID, "still runs")
+	}
+}
+
 // votes reports whether the member is a voter of the committed configuration, with a leader.
 func votes(m *Member) bool {
 	s, of := m.Status(), m.Members()
@@ -277,13 +287,13 @@ func TestFounding_ARemovedMemberStaysOutUntilItRejoins(t *testing.T) {
 	var removed *raft.RemovedError
 	for range 2 {
 		f.start(3)
-		<-f.members[3].Done()
+		f.awaitEnd(3)
 		require.ErrorAs(t, f.members[3].Err(), &removed)
 		f.end(3)
 	}
 	f.cfg[3].Rejoin = removed.Index + 1
 	f.start(3)
-	<-f.members[3].Done()
+	f.awaitEnd(3)
 	require.ErrorIs(t, f.members[3].Err(), raft.ErrRemoved, "Rejoin names another removal")
 	f.end(3)
 
@@ -299,7 +309,7 @@ func TestFounding_ARemovedMemberStaysOutUntilItRejoins(t *testing.T) {
 		return err == nil
 	}, patience, 50*time.Millisecond)
 	f.start(3)
-	<-f.members[3].Done()
+	f.awaitEnd(3)
 	assert.ErrorIs(t, f.members[3].Err(), raft.ErrRemoved, "the same Rejoin does not count for the next removal")
 }
 
@@ -511,7 +521,7 @@ func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
 	f.end(2)
 	f.cfg[2].Dir = earlier
 	f.start(2)
-	<-f.members[2].Done()
+	f.awaitEnd(2)
 	require.ErrorAs(t, f.members[2].Err(), new(*raft.StaleImageError))
 	assert.Error(t, f.members[2].Close())
 	f.members[2] = nil

@@ -55,6 +55,13 @@ var founding = []Mutant{
 		value("joining/discard.go", `m.ID == s.ID`, `true`)),
 	ofJoining("J136", "a store that cannot tell its cluster is kept", "any leader is enough", "MayDiscard",
 		value("joining/discard.go", `s.Cluster == (raft.ClusterID{})`, `false`)),
+	tested("J137", "a member that has moved is dialed where it was found", "where the configuration says", "member", "Founding_AllAddresses",
+		instead("member/seek.go", `return found[0]`, `_ = found`)),
+	tested("J138", "Rejoin counts for one removal", "for each", "member", "Founding_ARemoved",
+		value("member/discard.go", `m.cfg.Rejoin == removed.Index`, `m.cfg.Rejoin != 0`),
+		value("member/discard.go", `was.Index != m.cfg.Rejoin`, `false`)),
+	tested("J139", "a damaged store says of which cluster it is", "it does not", "member", "Founding_ADamagedStoreIsSetAside",
+		instead("storage/boltload.go", `damage.Cluster = log.Bootstrap.Cluster`, `_ = log`)),
 }
 
 func ofJoining(id, rule, bug, run string, edits ...Edit) Mutant {
