@@ -51,7 +51,7 @@ func someBodies() []raft.Body {
 	return []raft.Body{
 		nil,
 		raft.BootstrapProbe{}, raft.BootstrapProbe{ID: far, List: listNamed("bac")}, raft.BootstrapProbe{ID: far, List: listNamed("abc")},
-		raft.BootstrapProbeReply{}, raft.BootstrapProbeReply{ID: ours, Result: 99}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized},
+		raft.BootstrapProbeReply{}, raft.BootstrapProbeReply{ID: ours, Result: 99}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeInitialized, HeardFrom: "b"}, raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized},
 		raft.BootstrapProbeReply{ID: ours, Result: raft.ProbeUninitialized, List: listNamed("xyz")},
 		raft.BootstrapRequest{}, raft.BootstrapRequest{Entry: bootstrap}, raft.BootstrapRequest{Entry: raft.Entry{Index: 1, Kind: raft.EntryBootstrap, Data: []byte("garbage")}},
 		raft.BootstrapReply{}, raft.BootstrapReply{ID: far},

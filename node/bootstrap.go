@@ -15,10 +15,10 @@ import (
 //
 // Bootstrap returns nil once this member belongs to the cluster and knows its first term. Until the process ends, it may be
 // called again with the same list, also at the same time and after it has succeeded. If ctx ends first, the error is a
-// *NotReadyError that says what it waited for, for example that this member was told of a cluster (Heard). ctx ends the wait, not the bootstrap: this member keeps the list, and the
-// cluster may begin at any time after. The list itself is not stored. If the process ends before this member's disk holds the
-// first entry of the cluster, the next start has no list: call Bootstrap again, with this or another list. Once the disk holds
-// that entry, the next start continues with it.
+// *NotReadyError that says what it waited for, such as that this member was told of a cluster (Heard). ctx ends the wait, not the
+// bootstrap: this member keeps the list, and the cluster may begin at any time after. The list itself is not stored. If the process
+// ends before this member's disk holds the first entry of the cluster, the next start has no list: call Bootstrap again, with this
+// or another list. Once the disk holds that entry, the next start continues with it.
 //
 // Bootstrap fails with
 //

@@ -21,10 +21,9 @@ type Config struct {
 	Cluster string
 	// Initial lists the initial members of a new cluster: the same list on each of them. Only the voter with the lowest id, which
 	// bootstraps the cluster, needs the addresses of all. The lists of the others may leave Address and Meta of any member
-	// empty, which then match all. Such a member is dialed once it has called. The node reads Initial only while
-	// the store is uninitialized. Remove Initial once the cluster is bootstrapped. Otherwise, if all disks are emptied at
-	// once, the members bootstrap a second cluster. A member without Initial waits until it is added, or until Bootstrap gives
-	// it the list.
+	// empty, which then match all. Such a member is dialed once it has called. The node reads Initial only while the store is
+	// uninitialized. Remove Initial once the cluster is bootstrapped. Otherwise, if all disks are emptied at once, the members
+	// bootstrap a second cluster. A member without Initial waits until it is added, or until Bootstrap gives it the list.
 	Initial []raft.Member
 	// Advertise is the "host:port" at which the other members reach this member from this start on. They remember it durably,
 	// and dial it before they dial the address in their configuration. So a member may move, and all members may move at
