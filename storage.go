@@ -189,6 +189,8 @@ type CorruptError struct {
 	File   string
 	Where  string // the record, or the offset in the file; "": the file is missing
 	Reason error
+	// Cluster is that of the store, if it could be read in spite of the damage; zero: it could not.
+	Cluster ClusterID
 }
 
 func (e *CorruptError) Error() string {

@@ -173,7 +173,7 @@ func without(list []string, drop func(string) bool) (kept []string) {
 
 // disturbed returns a case that fails L4. Its profile claims to be calm but is not, so many leaders are elected.
 func disturbed(t *testing.T) Case {
-	c, err := CaseOf(Seed{"alone", 16})
+	c, err := CaseOf(Seed{"alone", 17})
 	require.NoError(t, err)
 	c.Profile.Name = "calm"
 	r := RunCase(&c, nil)

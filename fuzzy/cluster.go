@@ -38,6 +38,7 @@ type cluster struct {
 	initial  raft.Configuration
 	starts   int32       // starts of all disks so far
 	moves    int         // moves of machines to new addresses
+	asked    []inquiry   // by processes that look for their cluster
 	left     []string    // abandoned addresses
 	others   int         // index at which a mistaken list of initial members begins
 	lines    uint64      // records of the trace
@@ -108,6 +109,8 @@ const (
 	evForget                     // a process that was told of a cluster is restarted
 	evRelay                      // a member forwards a write again; a: the request
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
+	evSeek                       // a process that looks for its cluster decides again; a: its turn
+	evQuestion                   // a question of such a process arrives, or its answer; a: which
 )
 
 type event struct {
@@ -228,6 +231,8 @@ func (c *cluster) handle(e event) {
 	switch e.kind {
 	case evArrive:
 		c.arrive(sim.Packet(e.a))
+	case evQuestion:
+		c.travels(e.a)
 	case evClient:
 		c.work.begin(int(e.node))
 	case evRepair:

@@ -58,6 +58,7 @@ func (n *node) leaveOpen(list raft.Configuration) raft.Configuration {
 func (n *node) learnLater() {
 	n.withhold()
 	n.listenLater()
+	n.seeksList()
 }
 
 // learns makes a running process learn that, or begin anew without it.
@@ -69,6 +70,10 @@ func (n *node) learns(e event) {
 		n.hearOf(e.a)
 	case evForget:
 		n.unlearn()
+	case evSeek:
+		if e.a == n.seeking.turn { // otherwise it has sought since
+			n.seek()
+		}
 	}
 }
 

@@ -149,7 +149,7 @@ func (l *liveness) heal() {
 			continue
 		}
 		n.clock.SetDrift(now, 0)
-		n.heal(n.misled || n.closing || n.hasHeard() || n.protocol() < raft.ProtocolNewest || n.carries() > 0) // with the right list, the newest release and no small limit, or it was about to end
+		n.heal(n.misled || n.closing || n.hasHeard() || n.seeks() || n.protocol() < raft.ProtocolNewest || n.carries() > 0) // with the right list, the newest release and no small limit, or it was about to end
 	}
 }
 

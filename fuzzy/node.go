@@ -38,11 +38,12 @@ type node struct {
 	awaited   raft.Configuration // the list that it was started without, and is still to be given
 	lists     *sim.Stream        // decides that
 	rumors    *sim.Stream        // see hearsay
-	misled    bool               // the list differs from that of the rest
-	forever   bool               // its faults are permanent: it is not in the healed quorum
-	upgraded  bool               // to the newest release
-	removedIn uint32             // the life, plus 1, in which it learned about its removal
-	ended     bool               // it was removed from the cluster, and starts again only after its disk is emptied
+	seeking   seeking
+	misled    bool   // the list differs from that of the rest
+	forever   bool   // its faults are permanent: it is not in the healed quorum
+	upgraded  bool   // to the newest release
+	removedIn uint32 // the life, plus 1, in which it learned about its removal
+	ended     bool   // it was removed from the cluster, and starts again only after its disk is emptied
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -345,7 +346,7 @@ func (n *node) handle(e event) {
 		n.stall(sim.Time(e.a))
 	case evAsk:
 		n.asks(e.a)
-	case evGiven, evTold, evForget:
+	case evGiven, evTold, evForget, evSeek:
 		n.learns(e)
 	case evExit:
 		n.exit(sim.Time(e.a))

@@ -81,6 +81,7 @@ type NodeProfile struct {
 	LateLists     int       // chance of a start without the list of initial members, which the process is given later
 	Told          int       // chance of a start whose process is told of a cluster
 	ToldAfter     sim.Time  // mean time until it is
+	Seekers       int       // chance of a start whose process looks for its cluster before it takes its list
 	OpenLists     int       // chance that a list of initial members leaves an address open
 	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
@@ -210,6 +211,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawVersions(seed, &p)
 				drawErrands(seed, &p)
 				drawHeard(seed, &p)
+				drawSeekers(seed, &p)
 			}
 			return p, nil
 		}

@@ -71,6 +71,7 @@ var settings = []setting{
 	{"node-late-lists", func(p *Profile) any { return &p.Node.LateLists }, 0, sim.Million},
 	{"node-told", func(p *Profile) any { return &p.Node.Told }, 0, sim.Million},
 	{"node-told-after", func(p *Profile) any { return &p.Node.ToldAfter }, 0, timeMax},
+	{"node-seekers", func(p *Profile) any { return &p.Node.Seekers }, 0, sim.Million},
 	{"node-open-lists", func(p *Profile) any { return &p.Node.OpenLists }, 0, sim.Million},
 	{"node-durable", func(p *Profile) any { return &p.Node.Durable }, 0, 0},
 	{"node-versions", func(p *Profile) any { return &p.Node.Versions }, 0, sim.Million},

@@ -28,9 +28,9 @@ func MayDiscard(why error, s Store, r raft.WhoReply) error {
 	}
 	switch {
 	case !discardable(why):
-		return keep("this error needs the remedy that it names")
+		return &KeptError{Why: why, Reason: "this error needs the remedy that it names", Final: true}
 	case s.Cluster == (raft.ClusterID{}):
-		return keep("it cannot tell which cluster it belongs to: look at it, and set it aside yourself (storage.SetAside)")
+		return &KeptError{Why: why, Reason: "it cannot tell which cluster it belongs to: look at it, and set it aside yourself (storage.SetAside)", Final: true}
 	case r.ClusterName != s.ClusterName:
 		return keep("%v", &OtherClusterError{ID: r.From.ID, Cluster: r.ClusterName, Want: s.ClusterName})
 	case r.Cluster != s.Cluster:
@@ -64,6 +64,7 @@ func discardable(err error) bool {
 type KeptError struct {
 	Why    error  // with which the store was refused
 	Reason string // why it is kept, and what to do
+	Final  bool   // no answer of a leader changes that
 }
 
 func (e *KeptError) Error() string {

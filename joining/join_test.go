@@ -156,6 +156,9 @@ func TestSeeker_AMemberThatLosesItsLeaderLooksForItsCluster(t *testing.T) {
 	assert.NotEmpty(t, w.asked)
 	assert.Equal(t, []string{"h7:1"}, w.s.Addresses("n7"))
 	assert.Empty(t, w.petitions())
+	w.st.Leader = "n8"
+	w.step()
+	assert.Empty(t, w.s.Addresses("n7"), "it may have moved since")
 
 	w = newWorld(t, of("n5"), "h7:1")
 	w.answers["h7:1"], w.st = serving("n7", entry("n5")), in(entry("n5"))

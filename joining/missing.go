@@ -71,8 +71,12 @@ func (s *Seeker) searched() string {
 }
 
 // Addresses returns where a member was found, best first: where it says that the others reach it, if it has answered there, and
-// where it has answered.
+// where it has answered. Once this member has its place and a leader, it asks nobody any more, so what it found may be out of date.
+// Then there are none: the members tell each other where they are.
 func (s *Seeker) Addresses(id raft.NodeID) (addresses []string) {
+	if s.settled {
+		return nil
+	}
 	for i := range s.places {
 		p := &s.places[i]
 		if p.reply == nil || p.reply.From.ID != id || p.reply.From == s.cfg.Self {

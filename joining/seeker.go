@@ -168,7 +168,7 @@ func (s *Seeker) Resolved(now raft.Time, seeds []string, err error) {
 // referred reports whether an answer names the address.
 func (s *Seeker) referred(address string) bool {
 	return slices.ContainsFunc(s.places, func(p place) bool {
-		return p.reply != nil && (p.reply.Address == address || leaderAddress(p.reply) == address)
+		return p.reply != nil && (p.reply.Address == address || LeaderAddress(p.reply) == address)
 	})
 }
 
@@ -270,7 +270,7 @@ func (s *Seeker) foreign(r raft.WhoReply) error {
 
 // learn takes the addresses in an answer, and notes that it is of a cluster.
 func (s *Seeker) learn(r raft.WhoReply) {
-	for _, address := range []string{r.Address, leaderAddress(&r)} {
+	for _, address := range []string{r.Address, LeaderAddress(&r)} {
 		if CheckAddress(address) == nil {
 			s.add(address, false)
 		}
@@ -280,8 +280,8 @@ func (s *Seeker) learn(r raft.WhoReply) {
 	}
 }
 
-// leaderAddress returns the address of the leader in the configuration of the one that answered; "" if there is none.
-func leaderAddress(r *raft.WhoReply) string {
+// LeaderAddress returns the address of the leader in the configuration of the one that answered; "" if there is none.
+func LeaderAddress(r *raft.WhoReply) string {
 	i := slices.IndexFunc(r.Members, func(m raft.Member) bool { return m.ID == r.Leader })
 	if i < 0 || r.Leader == "" {
 		return ""

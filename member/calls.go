@@ -2,12 +2,17 @@ package member
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
 )
+
+// readyAgain is the time between two looks at a member whose disk was emptied.
+const readyAgain = 100 * time.Millisecond
 
 // Propose is as node.Node.Propose: it commits a command and returns the answer of the FSM.
 func (m *Member) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
@@ -44,8 +49,21 @@ func (m *Member) Members() node.Members { return m.node.Members() }
 // Watch is as node.Node.Watch: it yields each change of the leader.
 func (m *Member) Watch(ctx context.Context) iter.Seq[raft.Leadership] { return m.node.Watch(ctx) }
 
-// Ready is as node.Node.Ready: it waits until this member serves.
-func (m *Member) Ready(ctx context.Context) error { return m.node.Ready(ctx) }
+// Ready is as node.Node.Ready: it waits until this member serves. With Founders or Seeds, it also waits for a member whose disk was
+// emptied, which asks to join.
+func (m *Member) Ready(ctx context.Context) error {
+	for {
+		err := m.node.Ready(ctx)
+		if m.seeker == nil || !errors.Is(err, node.ErrWiped) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(readyAgain):
+		}
+	}
+}
 
 // Metrics is as node.Node.Metrics: the counters of the node.
 func (m *Member) Metrics() node.Metrics { return m.node.Metrics() }

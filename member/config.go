@@ -21,6 +21,29 @@ type Config struct {
 	Cluster   string
 	Initial   []raft.Member
 	Advertise string
+
+	// Founders and Seeds are one configuration for every state of a member, in place of Initial. Founders are the ids of the
+	// members that begin the cluster, the same on each, and never changed afterwards: see Ordinals. Seeds are where this member asks
+	// who is there. An empty founder that finds no cluster takes part in the bootstrap, which begins once all founders have
+	// answered; Status.Missing names who has not. Any other member with an empty store, and a founder whose disk was lost, asks the
+	// leader to join. A member whose Advertise differs from its entry in the configuration corrects the entry, once after a start.
+	// Advertise is required, unless Listen names a host and a port. See docs/membership.md.
+	Founders []raft.NodeID
+	Seeds    Seeds
+	// Meta is the application's text for this member's entry in the configuration, such as a client URL; "" leaves it as it is. At
+	// most raft.MetaBytesMax bytes. It needs Founders or Seeds.
+	Meta string
+	// Learner lets this member join as a learner, and stay one. A founder cannot be one.
+	Learner bool
+	// SetAside lets a member that cannot use its store, because the store is damaged or an older image of the disk, start with an
+	// empty one and join again. It moves the store into another directory within Dir, and deletes nothing. Start waits until a leader that
+	// a quorum has just confirmed names this id in its configuration; until then, the store stays. No other error sets a store
+	// aside. If the store cannot tell its cluster, Start fails: then set it aside yourself (storage.SetAside).
+	SetAside bool
+	// Rejoin lets a member that was removed from the cluster by the entry at this index (raft.RemovedError.Index) start with an empty
+	// store, and join again. It counts for that removal alone. 0: a removed member stays out.
+	Rejoin raft.Index
+
 	// Dir is the directory of the store. Start creates it. No other member may use it.
 	Dir string
 	// Listen is the "host:port" on which this member accepts the connections of the other members. The host may be empty. With
@@ -73,8 +96,15 @@ func (c Config) Validate() error {
 	problem(c.Node.Initial != nil, "Node.Initial", above)
 	problem(c.Node.Advertise != "", "Node.Advertise", above)
 	problem(c.Node.Forward, "Node.Forward", "must be empty: NoForward beside Node decides")
+	problem(c.Node.Founders != nil, "Node.Founders", above)
+	problem(c.Node.Meta != "", "Node.Meta", above)
+	p = append(p, c.foundingProblems()...)
 	var ofNode interface{ Unwrap() []error }
-	if errors.As(c.node().Validate(), &ofNode) {
+	n := c.node()
+	if c.founding() { // foundingProblems has them
+		n.Founders, n.Meta, n.Advertise = nil, "", ""
+	}
+	if errors.As(n.Validate(), &ofNode) {
 		p = append(p, ofNode.Unwrap()...)
 	}
 	if err := errors.Join(p...); err != nil {
@@ -86,7 +116,8 @@ func (c Config) Validate() error {
 // node returns the configuration of the node.
 func (c Config) node() node.Config {
 	n := c.Node
-	n.ID, n.Cluster, n.Initial, n.Advertise = c.ID, c.Cluster, c.Initial, c.Advertise
+	n.ID, n.Cluster, n.Initial, n.Advertise = c.ID, c.Cluster, c.Initial, c.advertised()
+	n.Founders, n.Meta = c.Founders, c.Meta
 	n.Forward = !c.NoForward
 	if n.Logger == nil {
 		n.Logger = c.Logger

@@ -1,8 +1,9 @@
 // Package member runs one member of a cluster in a process. Most programs need one call:
 //
 //	m, err := member.Start(ctx, member.Config{
-//		ID: "n1", Cluster: "jobs", Dir: "/var/lib/jobs", Listen: ":7000", Advertise: "jobs-1.jobs:7000", Initial: initial,
-//		TLS: member.TLSFiles("ca.pem", "n1.pem", "n1.key"), // read again when they change
+//		ID: "jobs-1", Cluster: "jobs", Dir: "/var/lib/jobs", Listen: ":7000", Advertise: "jobs-1.jobs:7000",
+//		Founders: member.Ordinals("jobs", 3), Seeds: member.DNS("jobs:7000"), // the same on all members, in every state
+//		TLS: member.TLSFiles("ca.pem", "jobs-1.pem", "jobs-1.key"), // read again when they change
 //	}, fsm)
 //	...
 //	err = m.Shutdown(ctx, httpServer)

@@ -27,6 +27,7 @@ type Member struct {
 	node         *node.Node
 	tcp          *transport.TCP // nil: Config.Transport is used
 	certificates *certificates  // nil: there are none
+	seeker       *seeker        // nil: there are neither Founders nor Seeds
 	done         chan struct{}
 }
 
@@ -48,10 +49,9 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := m.open()
-	if err == nil {
-		if m.node, err = m.startNode(ctx, fsm, store, connections); err != nil && cfg.Storage == nil {
-			err = errors.Join(err, store.Close())
+	if err = m.startOnStore(ctx, fsm, connections); err != nil {
+		if err = m.discard(ctx, err); err == nil {
+			err = m.startOnStore(ctx, fsm, connections)
 		}
 	}
 	if err != nil {
@@ -60,13 +60,37 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM) (*Member, error) {
 		}
 		return nil, err
 	}
+	if m.seeker != nil {
+		m.seeker.start(m.node)
+	}
 	go m.attend()
 	return m, nil
 }
 
+// startOnStore opens the store and starts the node on it.
+func (m *Member) startOnStore(ctx context.Context, fsm raft.FSM, t raft.Transport) error {
+	if err := m.wasRemoved(ctx); err != nil {
+		return err
+	}
+	store, err := m.open()
+	if err != nil {
+		return err
+	}
+	if m.node, err = m.startNode(ctx, fsm, store, t); err != nil && m.cfg.Storage == nil {
+		err = errors.Join(err, store.Close())
+	}
+	return err
+}
+
 // listen returns the transport.
 func (m *Member) listen() (raft.Transport, error) {
+	if m.cfg.founding() {
+		m.seeker = &seeker{cfg: m.cfg, log: m.cfg.Logger}
+	}
 	if m.cfg.Transport != nil {
+		if m.seeker != nil {
+			m.seeker.carrier, _ = m.cfg.Transport.(raft.WhoCarrier)
+		}
 		return m.cfg.Transport, nil
 	}
 	opts := m.cfg.Net
@@ -80,6 +104,9 @@ func (m *Member) listen() (raft.Transport, error) {
 		}
 		opts.TLSSource = m.certificates.config.Load
 	}
+	if m.seeker != nil {
+		opts.Resolve = m.seeker.composed(opts.Resolve)
+	}
 	tcp, err := transport.Listen(m.cfg.Listen, opts)
 	var insecure *transport.InsecureError
 	var failed *transport.ListenError
@@ -90,6 +117,9 @@ func (m *Member) listen() (raft.Transport, error) {
 		return nil, &raft.ConfigError{Field: "Net", Err: err}
 	}
 	m.tcp = tcp
+	if m.seeker != nil {
+		m.seeker.carrier = tcp
+	}
 	return tcp, nil
 }
 
@@ -120,12 +150,16 @@ func (m *Member) attend() {
 	running, ended := context.WithCancel(context.Background())
 	var tasks sync.WaitGroup
 	tasks.Go(func() { m.reportReady(running) })
+	if m.seeker != nil {
+		tasks.Go(func() { m.seeker.run(running) })
+	}
 	if m.certificates != nil {
 		tasks.Go(func() { m.certificates.watch(running) })
 	}
 	<-m.node.Done()
 	ended()
 	tasks.Wait()
+	m.noteRemoval()
 	if m.cfg.Dir != "" && !errors.Is(m.Err(), raft.ErrClosed) {
 		dumpTrace(m.node, filepath.Join(m.cfg.Dir, TraceFile), m.cfg.Logger)
 	}
@@ -177,10 +211,14 @@ func (m *Member) Node() *node.Node { return m.node }
 // TCP returns the transport, with its address and its counters. It is nil if Config.Transport was given.
 func (m *Member) TCP() *transport.TCP { return m.tcp }
 
-// Status is as node.Node.Status. With certificate files, it has the field Certificate.
+// Status is as node.Node.Status. With certificate files, it has the field Certificate. With Founders or Seeds, Missing also says
+// what this member waits for until it is a member with a leader: who has not been found, and where it has looked.
 func (m *Member) Status() node.Status {
 	s := m.node.Status()
 	s.Certificate = m.Certificate()
+	if m.seeker != nil {
+		s.Missing = append(s.Missing, m.seeker.missing()...)
+	}
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,7 +25,7 @@ func (m *Member) reportReady(ctx context.Context) {
 	n, log := m.node, m.cfg.Logger
 	for patience := readyPatience; ; patience = readyPause {
 		waiting, cancel := context.WithTimeout(ctx, patience)
-		err := n.Ready(waiting)
+		err := m.Ready(waiting)
 		var leader raft.Member
 		if err == nil {
 			leader, err = n.WaitLeader(waiting) // the leader may be lost again
@@ -36,13 +37,17 @@ func (m *Member) reportReady(ctx context.Context) {
 			return
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
-		case errors.Is(err, node.ErrWiped):
+		case errors.Is(err, node.ErrWiped) && m.seeker == nil:
 			if n.Status().MajorityLost == "" { // otherwise the node has logged the reason
 				log.Log(hclog.Error, "this member cannot continue", "error", err)
 			}
 			return
 		}
-		log.Warn("not ready yet", "reason", reasonOf(err))
+		if m.seeker == nil {
+			log.Warn("not ready yet", "reason", reasonOf(err))
+			continue
+		}
+		log.Warn("not ready yet", "reason", reasonOf(err), "missing", strings.Join(m.Status().Missing, "; "))
 	}
 }
 

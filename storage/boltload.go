@@ -192,8 +192,19 @@ func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stor
 	read := content{hardRecord: record, base: base, snapshot: snapshot}
 	log, err := b.home.readLog(ctx, tx, &read)
 	if err != nil {
-		return raft.Stored{}, err
+		return raft.Stored{}, ofCluster(err, log)
 	}
 	b.written, b.commit = read, read.commit
 	return raft.Stored{File: b.path, Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
+}
+
+// ofCluster names the cluster of the store in an error about damage, if the log has said so before the damage.
+func ofCluster(err error, log raft.StoredLog) error {
+	var damage *raft.CorruptError
+	if errors.As(err, &damage) {
+		if damage.Cluster = log.Base.Cluster; log.Bootstrap != nil {
+			damage.Cluster = log.Bootstrap.Cluster
+		}
+	}
+	return err
 }

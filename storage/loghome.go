@@ -33,11 +33,11 @@ func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (r
 		catalog, err = segments.DecodeCatalog(record)
 	}
 	if err != nil {
-		return raft.StoredLog{}, damaged(l.path, segmentsName, err)
+		return emptyLog(content.base), damaged(l.path, segmentsName, err)
 	}
 	found, err := l.log.Recover(ctx, l.member, catalog, content.base)
 	if err != nil {
-		return raft.StoredLog{}, l.explainLog("loading", err)
+		return found.Log, l.explainLog("loading", err)
 	}
 	l.torn = found.Torn
 	content.last, content.commit = found.Log.Last, max(content.commit, found.Commit)

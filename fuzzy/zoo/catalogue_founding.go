@@ -1,19 +1,19 @@
 package zoo
 
-// founding: mutants of the values that decide who bootstraps, who joins, and when a store is set aside. The simulator does not run
-// them yet.
+// founding: mutants of the values that decide who bootstraps, who joins, and when a store is set aside. The simulator
+// runs the first of them, and no petition.
 var founding = []Mutant{
 	ofJoining("J110", "a member that is no founder only joins", "it gives a list, too", "Seeker_WhoIsNoFounder",
 		value("joining/decide.go", `!slices.Contains(s.cfg.Founders, s.cfg.Self.ID)`, `len(s.cfg.Founders) == 0`)),
-	ofJoining("J111", "a founder asks its seeds first", "it gives its list at once", "Seeker_SeedsFirst",
+	ofSeeker("J111", "a founder asks its seeds first", "it gives its list at once", "Seeker_SeedsFirst",
 		value("joining/decide.go", `!s.seeded`, `false`)),
-	ofJoining("J112", "a founder that has heard of a cluster gives no list", "it does", "Seeker_AFounderThatHears",
+	ofSeeker("J112", "a founder that has heard of a cluster gives no list", "it does", "Seeker_AFounderThatHears",
 		value("joining/decide.go", `s.heard != nil`, `s.heard != nil && !s.told`)),
 	ofJoining("J113", "entry 1 without a term is not heard", "it is", "Seeker_WhatIsNotHeard",
 		value("joining/seeker.go", `r.Term > 0`, `(r.Term > 0 || r.Cluster != raft.ClusterID{})`)),
 	ofJoining("J114", "an answer of another cluster does not count", "it does", "Seeker_WhatIsNotHeard|Seeker_BadSeeds",
 		value("joining/seeker.go", `r.ClusterName != s.cfg.ClusterName`, `false`)),
-	ofJoining("J115", "the lowest founder waits for each other one", "it gives what it has", "Seeker_TheLowestFounderWaits",
+	ofSeeker("J115", "the lowest founder waits for each other one", "it gives what it has", "Seeker_TheLowestFounderWaits",
 		value("joining/decide.go", `len(s.awaited()) > 0`, `len(s.awaited()) == len(s.cfg.Founders)`)),
 	ofJoining("J116", "founders agree about who they are", "the lowest one's list counts", "Seeker_TheLowestFounderWaits",
 		value("joining/decide.go", `!sameIDs(found.reply.Founders, s.cfg.Founders)`, `false`)),
@@ -55,8 +55,20 @@ var founding = []Mutant{
 		value("joining/discard.go", `m.ID == s.ID`, `true`)),
 	ofJoining("J136", "a store that cannot tell its cluster is kept", "any leader is enough", "MayDiscard",
 		value("joining/discard.go", `s.Cluster == (raft.ClusterID{})`, `false`)),
+	tested("J137", "a member that has moved is dialed where it was found", "where the configuration says", "member", "Founding_AllAddresses",
+		instead("member/seek.go", `return found[0]`, `_ = found`)),
+	tested("J138", "Rejoin counts for one removal", "for each", "member", "Founding_ARemoved",
+		value("member/discard.go", `m.cfg.Rejoin == removed.Index`, `m.cfg.Rejoin != 0`),
+		value("member/discard.go", `was.Index != m.cfg.Rejoin`, `false`)),
+	tested("J139", "a damaged store says of which cluster it is", "it does not", "member", "Founding_ADamagedStoreIsSetAside",
+		instead("storage/boltload.go", `damage.Cluster = log.Bootstrap.Cluster`, `_ = log`)),
 }
 
 func ofJoining(id, rule, bug, run string, edits ...Edit) Mutant {
 	return tested(id, rule, bug, "joining", run, edits...)
+}
+
+// ofSeeker is a mutant that seeds of the simulator notice, too.
+func ofSeeker(id, rule, bug, run string, edits ...Edit) Mutant {
+	return mutant(id, rule, bug, "N103", edits...).profiles("bootstrap").test("joining", run)
 }

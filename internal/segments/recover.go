@@ -39,7 +39,7 @@ type recovery struct {
 
 // Recover reads and checks the whole log of a member. The log begins after the base. Recover changes nothing on the disk. It
 // drops a damaged end of the log only if an interrupted write may have left that end. After an error, the caller may call
-// Recover again. It then reads everything again.
+// Recover again. It then reads everything again. With an error, Found has what was read before.
 func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
 	if err := l.startOver(); err != nil {
 		return Found{}, err
@@ -54,18 +54,18 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 		l.next = listed.Number + 1
 		s := &segment{Listed: listed, path: l.path(listed.Number)}
 		if err := l.open(s, k == len(catalog.Listed)-1); err != nil {
-			return Found{}, err
+			return r.found, err
 		}
 		l.segments = append(l.segments, s)
 		if err := l.scan(r, s); err != nil {
-			return Found{}, err
+			return r.found, err
 		}
 	}
 	if err := l.findUnlisted(r); err != nil {
-		return Found{}, err
+		return r.found, err
 	}
 	if err := l.finishScan(r); err != nil {
-		return Found{}, err
+		return r.found, err
 	}
 	r.found.Commit = min(max(l.commit, catalog.Commit), l.index.last.Index)
 	l.commit = r.found.Commit

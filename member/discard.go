@@ -1,0 +1,193 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/joining"
+	"github.com/coxswain/raft/storage"
+)
+
+// discardPause is the time between two rounds of questions about a store that may be set aside.
+const discardPause = time.Second
+
+// discard sets the store aside if the error with which it was refused, or the removal of this member, allows it. It returns nil if
+// the member is to start again with an empty store, and otherwise the error to return from Start.
+func (m *Member) discard(ctx context.Context, why error) error {
+	var unfinished *storage.UnfinishedAsideError
+	var removed *raft.RemovedError
+	switch {
+	case m.cfg.Storage != nil || !m.cfg.SetAside && m.cfg.Rejoin == 0:
+		return why
+	case errors.As(why, &unfinished): // it was decided before
+		return m.moveAside(why)
+	case errors.As(why, &removed) && m.cfg.Rejoin == removed.Index:
+		return m.moveAside(why)
+	case errors.As(why, &removed) && m.cfg.Rejoin != 0:
+		return fmt.Errorf("%w: Rejoin names the removal by entry %d, which is another one", why, m.cfg.Rejoin)
+	case !m.cfg.SetAside:
+		return why
+	}
+	store := joining.Store{ID: m.cfg.ID, ClusterName: m.cfg.Cluster}
+	if damaged := (*raft.CorruptError)(nil); errors.As(why, &damaged) {
+		store.Cluster = damaged.Cluster
+	} else if stored, err := m.peek(ctx); err == nil {
+		if store.Cluster = stored.Log.Base.Cluster; stored.Log.Bootstrap != nil {
+			store.Cluster = stored.Log.Bootstrap.Cluster
+		}
+	}
+	return m.untilConfirmed(ctx, why, store)
+}
+
+// untilConfirmed sets the store aside once a leader has confirmed that this member is one of its cluster. It waits for that until
+// ctx ends.
+func (m *Member) untilConfirmed(ctx context.Context, why error, store joining.Store) error {
+	for said := ""; ; {
+		err := m.confirmed(ctx, why, store)
+		if err == nil {
+			return m.moveAside(why)
+		}
+		var kept *joining.KeptError
+		if errors.As(err, &kept) && kept.Final {
+			return err
+		}
+		if reason := err.Error(); reason != said {
+			said = reason
+			m.cfg.Logger.Warn("the store cannot be used, and is set aside once a leader confirms this member", "reason", reason)
+		}
+		pause := time.NewTimer(discardPause)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return err
+		case <-pause.C:
+		}
+	}
+}
+
+// confirmed asks the seeds, and the leaders that they name. It returns nil if an answer allows the store to be set aside.
+func (m *Member) confirmed(ctx context.Context, why error, store joining.Store) error {
+	nobody := raft.WhoReply{ClusterName: store.ClusterName, Cluster: store.Cluster}
+	result := joining.MayDiscard(why, store, nobody)
+	if kept := (*joining.KeptError)(nil); errors.As(result, &kept) && kept.Final {
+		return result
+	}
+	asking, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	q := raft.Who{ClusterName: m.cfg.Cluster, From: raft.Peer{ID: m.cfg.ID}, Address: m.cfg.advertised(), Confirm: true}
+	answers := make(chan confirmation)
+	var asked []string
+	ask := func(address string) {
+		if address == "" || slices.Contains(asked, address) || len(asked) >= 2*joining.SeedsMax {
+			return
+		}
+		asked = append(asked, address)
+		tasks.Go(func() {
+			r, err := m.seeker.carrier.Who(asking, address, q)
+			select {
+			case answers <- confirmation{r, err}:
+			case <-asking.Done():
+			}
+		})
+	}
+	seeds, err := m.cfg.Seeds.resolve(ctx)
+	result = errors.Join(why, err)
+	for _, address := range seeds {
+		ask(address)
+	}
+	for done := 0; done < len(asked); done++ { // the leaders that the seeds name are asked, too
+		select {
+		case <-ctx.Done():
+			return result
+		case one := <-answers:
+			if result = errors.Join(why, one.err); one.err != nil {
+				continue
+			}
+			if result = joining.MayDiscard(why, store, one.reply); result == nil {
+				return nil
+			}
+			ask(joining.LeaderAddress(&one.reply))
+		}
+	}
+	return result
+}
+
+// confirmation is the outcome of one question with Who.Confirm.
+type confirmation struct {
+	reply raft.WhoReply
+	err   error
+}
+
+// peek loads the store and closes it.
+func (m *Member) peek(ctx context.Context) (raft.Stored, error) {
+	store, err := m.open()
+	if err != nil {
+		return raft.Stored{}, err
+	}
+	stored, err := store.Load(ctx, raft.Identity{Cluster: m.cfg.Cluster, ID: m.cfg.ID, Fresh: raft.Incarnation(rand.Uint64() | 1), Nonce: rand.Uint64() | 1})
+	return stored, errors.Join(err, store.Close())
+}
+
+// moveAside sets the store aside.
+func (m *Member) moveAside(why error) error {
+	aside, err := storage.SetAside(m.cfg.Dir)
+	if err != nil {
+		return errors.Join(why, &raft.ConfigError{Field: "Dir", Err: err})
+	}
+	m.cfg.Logger.Warn("the store was set aside, and this member joins with an empty one", "reason", why, "kept", aside)
+	return nil
+}
+
+// removedFile is the name of a file in Config.Dir. It says by which entry the member with this store was removed. If others have
+// told the member so, its own log ends before that entry.
+const removedFile = "removed.json"
+
+// removal is the content of removedFile.
+type removal struct {
+	Incarnation raft.Incarnation `json:"incarnation"` // of the store
+	Index       raft.Index       `json:"index"`
+}
+
+// noteRemoval keeps the removal that has ended this member for a start with Rejoin.
+func (m *Member) noteRemoval() {
+	var removed *raft.RemovedError
+	if m.seeker == nil || m.cfg.Dir == "" || !errors.As(m.Err(), &removed) {
+		return
+	}
+	text, err := json.Marshal(removal{m.node.Status().Incarnation, removed.Index})
+	if err == nil {
+		err = files.WriteAnew(filepath.Join(m.cfg.Dir, removedFile), text)
+	}
+	if err != nil {
+		m.cfg.Logger.Warn("a start with Rejoin may not know that this member was removed", "error", err)
+	}
+}
+
+// wasRemoved returns a *raft.RemovedError if others have told the member with this store so, and Rejoin names that removal.
+func (m *Member) wasRemoved(ctx context.Context) error {
+	file := filepath.Join(m.cfg.Dir, removedFile)
+	if m.cfg.Rejoin == 0 || files.CheckRegular(file) != nil { // reading a named pipe would wait for a writer
+		return nil
+	}
+	var was removal
+	text, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(text, &was) != nil || was.Index != m.cfg.Rejoin {
+		return nil
+	}
+	if stored, err := m.peek(ctx); err != nil || stored.Incarnation != was.Incarnation {
+		return nil // that store is not there any more, or the start will say what is wrong with it
+	}
+	return &raft.RemovedError{Index: was.Index}
+}
