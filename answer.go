@@ -19,7 +19,7 @@ const (
 	AnswerAccepted    AnswerKind = 1 // the proposal is in the leader's log at ID; a change begins with that entry
 	AnswerRefused     AnswerKind = 2 // a proposal is never applied, or a read or a transfer failed: see Refusal, Leader
 	AnswerNotApplied  AnswerKind = 3 // another entry is committed at the index of the accepted one, which is never applied
-	AnswerUnknown     AnswerKind = 4 // leadership ended first: it may be applied; the next leader continues a change
+	AnswerUnknown     AnswerKind = 4 // leadership ended first: it may be applied; the next leader continues a change; the target of a transfer may lead
 	AnswerReadSafe    AnswerKind = 5 // a read is linearizable once ID.Index is applied here
 	AnswerTransferred AnswerKind = 6 // the transfer has succeeded: Leader leads now
 	AnswerSnapshot    AnswerKind = 7 // a snapshot of ID is durable, and covers what was applied at the request

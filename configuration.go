@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -161,7 +162,7 @@ func (c Configuration) includes(p Peer) bool {
 }
 
 func (c Configuration) position(p Peer) (int, bool) {
-	return slices.BinarySearchFunc(c.Members, p, func(m Member, p Peer) int { return m.Peer().compare(p) })
+	return sort.Find(len(c.Members), func(i int) int { return p.compare(c.Members[i].Peer()) }) // copies no members
 }
 
 // Member returns the member with this id. Of two, it prefers a Voter to a Learner to a Leaving member, and then the first.

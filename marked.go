@@ -13,8 +13,8 @@ import (
 // marked reports whether this store has a mark, durable or not.
 func (c *Core) marked() bool { return c.disk.mark != nil }
 
-// mark adopts a mark. It drops all messages of this step. It also refuses the reads and transfers that the step has
-// confirmed, because even such a read could return a state that the rest of the cluster does not share.
+// mark adopts a mark. It drops all messages of this step. It also refuses the reads that the step has confirmed, because even
+// such a read could return a state that the rest of the cluster does not share.
 func (c *Core) mark(m Mark) {
 	c.trace(TraceEvent{Kind: TraceMarked, Peer: m.By.ID, Text: m.Detail})
 	c.takeBackSnapshots()
@@ -27,13 +27,15 @@ func (c *Core) mark(m Mark) {
 	c.step.out.Write.Mark = &m
 }
 
-// takeBackAnswers turns this step's confirmations of reads and transfers into refusals. No answer has left the
-// core yet.
+// takeBackAnswers turns this step's confirmations of reads into refusals, and those of transfers into unknown outcomes. No
+// answer has left the core yet.
 func (c *Core) takeBackAnswers() {
 	for i := range c.step.out.Answers {
 		switch a := &c.step.out.Answers[i]; a.Kind {
-		case AnswerReadSafe, AnswerTransferred:
+		case AnswerReadSafe:
 			*a = Answer{RequestID: a.RequestID, Kind: AnswerRefused, Refusal: RefusedNotLeader}
+		case AnswerTransferred:
+			*a = Answer{RequestID: a.RequestID, Kind: AnswerUnknown}
 		}
 	}
 }

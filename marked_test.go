@@ -217,11 +217,14 @@ func TestMarked_ServesNothingAnyMore(t *testing.T) {
 // the other members may not share.
 func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 	contradiction := appendOf(id(1, 0), 0, 6)
+	refusal := raft.Answer{RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader}
+	unknown := raft.Answer{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown}
 	for _, row := range []struct {
 		rule   string
+		want   raft.Answer
 		events func(t *testing.T) (*core, []raft.Event)
 	}{
-		{"a follower's read, which its leader has just confirmed", func(t *testing.T) (*core, []raft.Event) {
+		{"a follower's read, which its leader has just confirmed", refusal, func(t *testing.T) (*core, []raft.Event) {
 			c := committed(t, 5)
 			c.receive("c", 5, raft.Heartbeat{})
 			asked := bodies(c.read(requestIDOfTheTests).Send, "c")
@@ -229,12 +232,12 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 			reply := raft.ReadReply{ID: asked[0].(raft.ReadRequest).ID, OK: true, Index: 5}
 			return c, []raft.Event{c.from("c", 5, reply)}
 		}},
-		{"a leader's read, which a quorum has just confirmed", func(t *testing.T) (*core, []raft.Event) {
+		{"a leader's read, which a quorum has just confirmed", refusal, func(t *testing.T) (*core, []raft.Event) {
 			c := replicating(t, 2, 1)
 			c.read(requestIDOfTheTests)
 			return c, []raft.Event{c.from("b", 2, raft.HeartbeatReply{Round: c.beat, Match: 3})}
 		}},
-		{"a transfer, to the leader that shows it", func(t *testing.T) (*core, []raft.Event) {
+		{"a transfer, to the leader that shows it", unknown, func(t *testing.T) (*core, []raft.Event) {
 			c := heardLeader(t)
 			c.transferTo("b")
 			return c, []raft.Event{c.from("b", 6, raft.Heartbeat{})}
@@ -244,9 +247,7 @@ func TestMarked_TakesBackWhatTheStepHasAnswered(t *testing.T) {
 			c, events := row.events(t)
 			out := c.step(append(events, c.from("b", 6, contradiction))...)
 			require.NotNil(t, out.Write.Mark)
-			assert.Equal(t, []raft.Answer{
-				{RequestID: requestIDOfTheTests, Kind: raft.AnswerRefused, Refusal: raft.RefusedNotLeader},
-			}, out.Answers)
+			assert.Equal(t, []raft.Answer{row.want}, out.Answers)
 		})
 	}
 }

@@ -182,8 +182,12 @@ func (c *Core) cancelTransfer(why RefusalKind) {
 	}
 }
 
-// answerTransfer answers the request of a transfer, if there is one.
+// answerTransfer answers the request of a transfer, if there is one. If this member ends meanwhile, a target that was told to
+// campaign may still lead: nobody may take that for a refusal, and ask the next leader.
 func (c *Core) answerTransfer(t *transfer, a Answer) {
+	if t.sent && (a.Refusal == RefusedClosing || a.Refusal == RefusedNotLeader) {
+		a = Answer{Kind: AnswerUnknown}
+	}
 	if !t.own {
 		a.RequestID, a.Leader = t.requestID, c.termLeader.peer.ID
 		c.answer(a)

@@ -284,9 +284,15 @@ func TestTransfer_RefusesAtOnce(t *testing.T) {
 	})
 	t.Run("closing", func(t *testing.T) {
 		c := heardLeader(t)
+		c.propose("b lacks it")
 		c.transferTo("b")
-		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.step(raft.Closing{}).Answers)
+		assert.Contains(t, c.step(raft.Closing{}).Answers, refused(raft.RefusedClosing, "a")[0])
 		assert.Equal(t, refused(raft.RefusedClosing, "a"), c.transferTo("b").Answers)
+	})
+	t.Run("closing, and the target may campaign", func(t *testing.T) {
+		c := heardLeader(t)
+		require.NotEmpty(t, bodies(c.transferTo("b").Send, "b"))
+		assert.Equal(t, []raft.Answer{{RequestID: requestIDOfTheTests, Kind: raft.AnswerUnknown, Leader: "a"}}, c.step(raft.Closing{}).Answers)
 	})
 }
 

@@ -79,7 +79,6 @@ func (r *Receiver) Receive(m raft.Message, f raft.Forward, now State) Verdict {
 		return Silent
 	}
 	_, member := now.Committed.Peer(m.From)
-	_, named := now.InForce.Peer(m.From)
 	p := r.peer(m.From, member)
 	if p == nil || !p.raise(f.StartCount, f.Counter) {
 		return Silent
@@ -89,9 +88,10 @@ func (r *Receiver) Receive(m raft.Message, f raft.Forward, now State) Verdict {
 		return Off
 	case now.Term == 0 || m.Term != now.Term:
 		return NotLeader
-	case !member && named:
-		return Pending
 	case !member:
+		if _, named := now.InForce.Peer(m.From); named {
+			return Pending
+		}
 		return Stranger
 	case f.Kind != raft.ForwardPropose && f.Kind != raft.ForwardChange && f.Kind != raft.ForwardTransfer:
 		return Malformed

@@ -76,11 +76,16 @@ func (a *admins) begin(i int) {
 	if to < 0 || s.IntN(5) == 0 && !c.profile.Members.Gentle {
 		to = anybody.index
 	}
-	if ch == nil || c.nodes[to].core == nil || !c.edits.changes(a.begun) || !c.nodes[to].letsJoin(ch) {
+	n, forwards := c.work.asked(c.nodes[to])
+	if ch == nil || n.core == nil || !c.edits.changes(a.begun) || !forwards && !n.letsJoin(ch) {
 		a.later(i)
 		return
 	}
-	t := c.work.change(c.nodes[to], i, ch)
+	ask := c.work.change
+	if forwards {
+		ask = c.work.changeThrough
+	}
+	t := ask(n, i, ch)
 	a.admins[i].open = t
 	c.queue.Push(c.now()+1+s.Exponential(2*c.profile.Members.Patience), event{kind: evGiveUp, a: int64(t)})
 }

@@ -100,6 +100,7 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkHeldState(n)
 	if k.c.profile.Members.on() {
 		k.recordTenure(n)
+		k.checkOfTheTerm(n, before, events, out)
 		k.c.lulls.checkGivenUp(n, out)
 	}
 	for i := range out.Trace {

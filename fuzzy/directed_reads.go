@@ -142,6 +142,22 @@ var transferScenarios = []scenario{
 		about: "a TimeoutNow that arrives after its transfer was given up elects no member whose log is behind"},
 	{name: "transfer-to-a-learner", voters: 3, learners: 1, play: transferToALearner, source: "dissertation §4.2.1",
 		about: "leadership is not transferred to a learner"},
+	{name: "transfer-by-a-leader-that-ends", voters: 3, play: transferByALeaderThatEnds,
+		about: "a leader that ends once the target may campaign does not refuse the transfer: its outcome is unknown"},
+}
+
+func transferByALeaderThatEnds(d *director) {
+	a, b, c := d.c.nodes[0], d.c.nodes[1], d.c.nodes[2]
+	d.bootstrap()
+	d.written(a)
+	order := d.hold(these(a), these(b), raft.TimeoutNow{})
+	t := d.transfer(a, b)
+	d.until("a tells b to campaign", order.some)
+	a.post(raft.Closing{})
+	d.check("the outcome is unknown", func() bool { return d.state(t) == answeredUnknown })
+	d.crash(a)
+	order.release()
+	d.expect(20, "somebody leads", func() bool { return b.leads() || c.leads() })
 }
 
 func transferToALaggard(d *director) {

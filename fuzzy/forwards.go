@@ -1,7 +1,6 @@
 package fuzzy
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -17,7 +16,7 @@ import (
 type forwarding struct {
 	sender    *forward.Sender
 	receiver  *forward.Receiver
-	sent      map[uint64]raft.RequestID // the clients' writes without an answer, by counter
+	sent      map[uint64]raft.RequestID // the requests without an answer, by counter
 	last      uint64                    // the counter of the last one
 	committed raft.Configuration        // the newest that is known to be committed
 }
@@ -56,7 +55,7 @@ func shapeForwards(s *sim.Stream, p *Profile) {
 
 // beginForwards gives a process that starts its sender and its receiver.
 func (n *node) beginForwards() {
-	if n.c.profile.Load.Forwards == 0 {
+	if load := &n.c.profile.Load; load.Forwards == 0 && load.ForwardsChanges == 0 {
 		return
 	}
 	n.forwarding = forwarding{
@@ -82,72 +81,84 @@ func (w *workload) forward(n *node, client int) raft.RequestID {
 	return t
 }
 
-// relay sends a client's write to the leader, if this member knows one that takes it. Otherwise it tries again later.
+// relay sends a request to the leader, if this member knows one that takes it. Otherwise it tries again later.
 func (n *node) relay(t raft.RequestID) {
 	w := n.c.work
 	r := &w.requests[t]
 	s := &n.status
-	leader := raft.Peer{ID: s.Leader, Incarnation: s.LeaderIncarnation}
+	leader, term := n.leaderFor(r)
 	to := n.c.at(leader)
 	switch {
-	case s.Role == raft.Leader || n.closing:
-		n.endRelay(t, forward.Failed) // a node would propose it here
+	case s.Role == raft.Leader || n.closing || r.errand != nil && n.c.phase != safetyPhase:
+		n.endRelay(t, forward.Failed) // a node would carry it out here
 		return
-	case s.Leader == "" || to == nil:
+	case leader.ID == "" || to == nil:
 		n.relayLater(t)
 		return
 	case min(n.protocol(), to.protocol()) < raft.ProtocolForwarding:
 		n.endRelay(t, forward.Failed)
 		return
 	}
-	data := make([]byte, commandBytesMin)
-	binary.LittleEndian.PutUint64(data, r.serial)
-	data[8] = r.key
-	target := forward.Target{Peer: leader, StartCount: to.disk.startCount, Term: s.Term}
+	kind, data := r.forwarded(t)
+	target := forward.Target{Peer: leader, StartCount: to.disk.startCount, Term: term}
 	p, now := &n.forwarding, n.now().Mono
-	m, ok := p.sender.Send(now, target, raft.ForwardPropose, data, r.deadline)
+	m, ok := p.sender.Send(now, target, kind, data, r.deadline)
 	if !ok {
 		n.endRelay(t, forward.Failed)
 		return
 	}
 	counter := m.Body.(raft.Forward).Counter
-	n.c.holds(counter > p.last, "H6", "%s sends write %d with the counter %d after %d", n, r.serial, counter, p.last)
-	n.c.holds(r.deadline == 0 || now < r.deadline, "H6", "%s sends write %d at %v; its client has waited until %v", n, r.serial, now, r.deadline)
+	n.c.holds(counter > p.last, "H6", "%s sends request %d with the counter %d after %d", n, t, counter, p.last)
+	n.c.holds(r.deadline == 0 || now < r.deadline, "H6", "%s sends request %d at %v; its client has waited until %v", n, t, now, r.deadline)
 	p.last, p.sent[counter] = counter, t
 	m.Cluster = s.Cluster
-	n.c.stats.Forwards++
+	if r.errand == nil {
+		n.c.stats.Forwards++
+	} else {
+		n.c.stats.Errands++
+	}
 	n.transmit(m, 64+len(data))
 }
 
-// relayAgain sends a client's write again, unless its client has given up. It carries out a write that another member has sent.
+// relayAgain sends a request again, unless its client has given up. It carries out a request that another member has sent.
 func (n *node) relayAgain(t raft.RequestID) {
 	if n.c.work.requests[t].relayed != nil {
 		n.carriesOut(t)
 		return
 	}
-	if w := n.c.work; w.clients[w.requests[t].client].open != t {
+	if !n.c.work.awaits(t) {
 		n.endRelay(t, forward.Failed)
 		return
 	}
 	n.relay(t)
 }
 
-// relayLater sends a client's write again after a pause.
+// awaits reports whether the client or the admin of a request still waits for its answer.
+func (w *workload) awaits(t raft.RequestID) bool {
+	if r := &w.requests[t]; r.kind != changeRequest {
+		return w.clients[r.client].open == t
+	}
+	return w.c.admins.admins[w.requests[t].client].open == t
+}
+
+// relayLater sends a request again after a pause.
 func (n *node) relayLater(t raft.RequestID) {
 	n.later(1+n.c.work.forwards.Exponential(n.c.profile.ElectionTimeout/3), event{kind: evRelay, a: int64(t)})
 }
 
-// endRelay ends a client's write through this member.
+// endRelay ends a request through this member.
 func (n *node) endRelay(t raft.RequestID, next forward.Next) {
 	w := n.c.work
 	r := &w.requests[t]
-	switch next {
-	case forward.Done:
+	switch {
+	case r.errand != nil:
+		n.endErrand(t, next)
+	case next == forward.Done:
 		r.state, r.applied = answeredWell, true
 		n.c.stats.Forwarded++
 		n.c.holds(w.writes[r.serial].acked, "G10", "%s tells its client that write %d is applied; no leader has applied it", n, r.serial)
 		w.record(r, r.serial)
-	case forward.Failed:
+	case next == forward.Failed:
 		r.state = answeredNo
 		n.c.check.recordNeverApplied(r, raft.Answer{Kind: raft.AnswerNotApplied})
 	}
@@ -178,11 +189,17 @@ func (n *node) forwarded(m raft.Message) {
 
 func (n *node) takesForward(m raft.Message, f raft.Forward) {
 	s, p, w := &n.status, &n.forwarding, n.c.work
-	now := forward.State{Transferring: n.core.HoldsProposals(), Committed: p.committed, InForce: s.Config}
+	if f.Kind != raft.ForwardPropose && n.c.phase != safetyPhase {
+		return // it would disturb the second phase, and the network may lose it
+	}
+	now := forward.State{Transferring: n.core.HoldsProposals(), Committed: p.committed, InForce: s.Config, NoRemoteChanges: n.noRemoteChanges}
 	if s.Role == raft.Leader {
 		now.Term = s.Term
 	}
-	switch v := p.receiver.Receive(m, f, now); v {
+	v := p.receiver.Receive(m, f, now)
+	mine := m.To == n.peer() && f.ToStart == n.disk.startCount
+	n.c.holds(mine || v == forward.Silent, "H6", "%s answers a request for the start %d of %s", n, f.ToStart, n.c.title(m.To))
+	switch v {
 	case forward.Silent:
 	case forward.CarryOut:
 		n.checkForward(m, f)
@@ -190,38 +207,43 @@ func (n *node) takesForward(m raft.Message, f raft.Forward) {
 		if f.Left > 0 {
 			r.until = n.now().Mono + f.Left
 		}
-		serial, key := binary.LittleEndian.Uint64(f.Data), f.Data[8]
-		t := w.ask(request{
-			kind: writeRequest, client: -1, node: n, serial: serial, key: key, size: len(f.Data), floor: n.c.check.committed(), relayed: r,
-		})
-		if w.c.phase != safetyPhase || w.forwards.IntN(8) > 0 {
+		t := w.ask(w.taken(n, r))
+		random, rare := w.forwards, 8
+		if w.requests[t].errand != nil {
+			random, rare = w.errands, 3
+		}
+		if w.c.phase != safetyPhase || random.IntN(rare) > 0 {
 			n.carriesOut(t)
 		} else { // its goroutine waits for a processor, and leaders may change meanwhile
-			n.later(1+sim.Time(w.forwards.IntN(int(3*n.c.profile.ElectionTimeout))), event{kind: evRelay, a: int64(t)})
+			n.later(1+sim.Time(random.IntN(int(3*n.c.profile.ElectionTimeout))), event{kind: evRelay, a: int64(t)})
 		}
 	default:
 		n.replies(m, f, raft.ForwardReply{Outcome: v.Outcome()})
 	}
 }
 
-// checkForward checks what holds for a write that a leader takes from another member.
+// checkForward checks what holds for a request that a leader takes from another member.
 func (n *node) checkForward(m raft.Message, f raft.Forward) {
 	s, p := &n.status, &n.forwarding
 	_, named := p.committed.Peer(m.From)
-	n.c.holds(named, "H6", "%s carries out a write of %s, which is no member", n, m.From.ID)
-	n.c.holds(m.To == n.peer() && f.ToStart == n.disk.startCount, "H6", "%s carries out a write for another start", n)
-	n.c.holds(s.Role == raft.Leader && m.Term == s.Term, "H6", "%s, in term %d, carries out a write for the leader of term %d", n, s.Term, m.Term)
-	n.c.holds(!n.core.HoldsProposals(), "H6", "%s carries out a write while it transfers its leadership", n)
+	n.c.holds(named, "H6", "%s carries out a request of %s, which is no member", n, n.c.title(m.From))
+	n.c.holds(!n.noRemoteChanges || f.Kind == raft.ForwardPropose, "H6", "%s carries out a %v, but takes none of other members", n, f.Kind)
+	n.c.holds(s.Role == raft.Leader && m.Term == s.Term, "H6", "%s, in term %d, carries out a request for the leader of term %d", n, s.Term, m.Term)
+	n.c.holds(!n.core.HoldsProposals(), "H6", "%s carries out a request while it transfers its leadership", n)
 	open := p.receiver.Open(m.From)
-	n.c.holds(open <= forwardsMax, "H6", "%s carries out %d writes of %s at the same time", n, open, m.From.ID)
+	n.c.holds(open <= forwardsMax, "H6", "%s carries out %d requests of %s at the same time", n, open, m.From.ID)
 }
 
-// carriesOut gives the core a write of another member, unless its client waits no longer.
+// carriesOut gives the core a request of another member, unless its client waits no longer.
 func (n *node) carriesOut(t raft.RequestID) {
 	r := &n.c.work.requests[t]
-	if until := r.relayed.until; until > 0 && n.now().Mono >= until {
+	if until := r.relayed.until; until > 0 && n.now().Mono >= until || r.errand != nil && n.c.phase != safetyPhase {
 		r.state = answeredNo
 		n.finishes(r, raft.ForwardNotApplied, raft.EntryID{})
+		return
+	}
+	if r.state = unanswered; r.errand != nil {
+		n.runErrand(t)
 		return
 	}
 	data := r.relayed.forward.Data
@@ -231,6 +253,9 @@ func (n *node) carriesOut(t raft.RequestID) {
 // finishes answers a request of another member that this member has carried out, or not.
 func (n *node) finishes(r *request, outcome raft.ForwardOutcome, id raft.EntryID) {
 	n.forwarding.receiver.Finish(r.relayed.message, r.relayed.forward)
+	if r.errand != nil && outcome == raft.ForwardApplied {
+		r.errand.done = true
+	}
 	n.replies(r.relayed.message, r.relayed.forward, raft.ForwardReply{Outcome: outcome, Index: id.Index, EntryTerm: id.Term})
 }
 
@@ -243,11 +268,14 @@ func (n *node) replies(m raft.Message, f raft.Forward, reply raft.ForwardReply) 
 	}
 }
 
-// outcomeOf says what an answer of the core means for the member that has forwarded the write.
+// outcomeOf says what an answer of the core means for the member that has forwarded the request. A change that was given up,
+// and a transfer that did not end in time, were carried out; a node sends the error along.
 func outcomeOf(a raft.Answer) raft.ForwardOutcome {
 	switch {
 	case a.Kind == raft.AnswerUnknown:
 		return raft.ForwardUnknown
+	case a.Kind == raft.AnswerChanged, a.Kind == raft.AnswerGivenUp, a.Kind == raft.AnswerTransferred, a.Refusal == raft.RefusedTimedOut:
+		return raft.ForwardApplied
 	case a.Kind == raft.AnswerNotApplied, a.Refusal == raft.RefusedNotLeader, a.Refusal == raft.RefusedTransferring, a.Refusal == raft.RefusedClosing:
 		return raft.ForwardNotApplied
 	}
@@ -258,6 +286,9 @@ func (n *node) takesReply(from raft.Peer, r raft.ForwardReply) {
 	p := &n.forwarding
 	next := p.sender.Answered(from, r)
 	t := p.sent[r.Counter]
+	if next == forward.Again {
+		n.checkAgain(t, r.Outcome)
+	}
 	switch next {
 	case forward.Ignore:
 		return
@@ -269,7 +300,7 @@ func (n *node) takesReply(from raft.Peer, r raft.ForwardReply) {
 	delete(p.sent, r.Counter)
 }
 
-// losesForwards ends the writes that were sent to a peer whose connection or start has ended.
+// losesForwards ends the requests that were sent to a peer whose connection or start has ended.
 func (n *node) losesForwards(peer raft.Peer) {
 	p := &n.forwarding
 	if p.sender == nil {

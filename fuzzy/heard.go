@@ -19,7 +19,7 @@ func drawHeard(seed Seed, p *Profile) {
 	switch p.Name {
 	case "bootstrap":
 		most = 4
-	case "swarm", "alone", "members":
+	case "swarm", "members":
 		most = 1
 	}
 	if told < most {

@@ -413,7 +413,7 @@ func (ch *changing) prioritizes() bool {
 // changesOn counts the changes that a process has not answered, or has answered in the running step.
 func (w *workload) changesOn(n *node) (open int) {
 	for i := n.firstRequestID; i < len(w.requests); i++ {
-		if r := &w.requests[i]; r.kind == changeRequest && r.node == n && r.life == n.life {
+		if r := &w.requests[i]; r.kind == changeRequest && r.node == n && r.life == n.life && (r.errand == nil || r.relayed != nil) {
 			open++
 		}
 	}

@@ -9,8 +9,10 @@ import "github.com/coxswain/raft"
 //	H3  Each write takes effect at most once, and exactly once if it was acknowledged. (G10, G11)
 //	H4  A write that is reported as not applied is never applied.
 //	H5  A planned transfer leaves the outcome of no write unknown: the leader lets another member campaign once it has applied what it has accepted.
-//	H6  A member forwards a write with a counter of its own, and not past its client's deadline. A leader carries out a bounded number of one
-//	    member's, only of a member of the committed configuration, in the term and the start that they name, and none during a transfer.
+//	H6  A member forwards a request with a counter of its own, not past its client's deadline, and again only after the answer that nothing was carried out.
+//	    A leader carries out a bounded number of one member's, only of a member of the committed configuration, in the term and the start that they name,
+//	    none during a transfer, and no changes or transfers if it takes none of other members.
+//	H7  A forwarded change of the members, or transfer, takes effect at most once. It does not if its admin was told so, and a leader has carried it out if the admin was told that.
 
 // recordNeverApplied records an answer that a client's write will never be applied.
 func (k *checker) recordNeverApplied(r *request, a raft.Answer) {

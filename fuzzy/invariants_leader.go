@@ -129,6 +129,7 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 			w.transfer, w.since, w.transferMax = t.RequestID, w.now, 3*n.timeout()+8*slowestAck(n)
 			if r := k.c.work.request(t.RequestID); r != nil {
 				r.term = s.Term
+				k.checkTermOf(n, r, s.Term)
 			}
 		}
 	}
@@ -337,6 +338,7 @@ func (k *checker) checkTimeoutNow(n *node, s *raft.CoreStatus, m *raft.Message) 
 	// Another transfer may follow one that was given up, so each TimeoutNow is checked.
 	k.checkOwesNothing(n)
 	w := &n.seen
+	k.recordEffect(n, w.transfer)
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))
 	w.told = s.TransferringUntil
 	mayLead := votesOn(n.config(), m.To) || w.transfer == 0 && votes(n.config(), m.To) // its own choice: see checkTarget

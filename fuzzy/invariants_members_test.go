@@ -286,3 +286,22 @@ func TestInvariants_N69ExcusesAnOldResultOnlyAfterALoss(t *testing.T) {
 		assert.Equal(t, row.excused, c.failure == nil, "%s: %v", row.about, c.failure)
 	}
 }
+
+// A leader that is told to end in the step in which a change would be given up leaves the change to the next leader.
+func TestInvariants_N69ExcusesALeaderThatEnds(t *testing.T) {
+	for _, events := range [][]raft.Event{nil, {raft.Closing{}}} {
+		c, lead, follower := withSpare(t)
+		waiting := voteless(lead, follower)
+		waiting.Members[follower.index].Next, waiting.Patience = raft.NextVoter, 1
+		lead.rule(waiting)
+		before := lead.status
+		c.edits = &edits{ignored: []string{"N9", "N13"}} // it was not in force before
+		lead.seen.now = lead.now().Mono + 10*raft.Time(lead.timeout())
+		c.check.checkStep(lead, &before, events, &raft.Output{})
+		if events == nil {
+			expectBreach(t, c, "N69")
+		} else {
+			assert.Nil(t, c.failure)
+		}
+	}
+}

@@ -257,7 +257,7 @@ func (k *checker) checkAnswer(n *node, r *request, a raft.Answer) {
 		legal, r.state = takes && was == acceptedOnly && !r.applied, answeredNo
 		k.recordNeverApplied(r, a)
 	case raft.AnswerUnknown:
-		legal, r.state = takes && was == acceptedOnly, answeredUnknown
+		legal, r.state = takes && was == acceptedOnly || r.kind == transferRequest && was == unanswered, answeredUnknown
 	case raft.AnswerReadSafe:
 		legal, r.state = r.kind == readRequest && was == unanswered, answeredWell
 		k.checkRead(n, r, a.ID.Index)

@@ -86,9 +86,10 @@ type node struct {
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 
-	forwarding forwarding
-	version    uint64 // of the application; 0: its program has none
-	versions   *sim.Stream
+	forwarding      forwarding
+	noRemoteChanges bool   // it takes no changes and no transfers of other members
+	version         uint64 // of the application; 0: its program has none
+	versions        *sim.Stream
 }
 
 func newNode(c *cluster, i int) *node {
@@ -107,6 +108,7 @@ func newNode(c *cluster, i int) *node {
 	if most := c.profile.Node.Starts; most > 0 {
 		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
 	}
+	n.noRemoteChanges = c.profile.Load.ForwardsChanges > 0 && sim.NewStream(c.seed.Number, sim.MembersConcern<<40+sim.Concern(i)).IntN(8) == 0
 	n.versions = sim.NewStream(c.seed.Number, sim.NodeConcern<<32+sim.Concern(i))
 	n.differ()
 	n.usual = n.limits

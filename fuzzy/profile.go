@@ -120,6 +120,8 @@ type Load struct {
 	History   bool // keep the whole history, for the linearizability checker
 	Forwards  int  // chance that a write is sent to a member that forwards it to the leader
 	Holds     bool // during a planned transfer, a loop holds proposals back
+	// ForwardsChanges is the chance that a change of the members or a transfer is asked of any member, which forwards it.
+	ForwardsChanges int
 }
 
 // mostBytes returns an estimate of the maximum number of bytes that the clients write. It assumes that each request is
@@ -172,7 +174,7 @@ var profiles = []struct {
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},
-	{"forwards", "clients write through members that forward to the leader, while leaders change and messages arrive twice and late", shapeForwards},
+	{"forwards", "clients write, and admins change the members, through members that forward to the leader, while leaders change and messages arrive twice and late", shapeForwards},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }
 
@@ -206,6 +208,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawPlanned(seed, &p)
 				drawGiven(seed, &p)
 				drawVersions(seed, &p)
+				drawErrands(seed, &p)
 				drawHeard(seed, &p)
 			}
 			return p, nil

@@ -55,6 +55,7 @@ type Stats struct {
 	Changed                                  int // changes of members answered as made
 	Forwards                                 int // how often a member that does not lead has sent a write to the leader
 	Forwarded                                int // writes of these that were answered as applied
+	Errands, ErrandsDone                     int // changes and transfers that were forwarded so, with repetitions; those that were carried out
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Raised, Outdated                         int // minimums of versions raised; programs that ended or did not start because of one

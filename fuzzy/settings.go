@@ -150,6 +150,7 @@ var settings = []setting{
 	{"lull-for", func(p *Profile) any { return &p.Lulls.For }, 0, timeMax},
 
 	{"client-forwards", func(p *Profile) any { return &p.Load.Forwards }, 0, sim.Million},
+	{"client-forwards-changes", func(p *Profile) any { return &p.Load.ForwardsChanges }, 0, sim.Million},
 	{"client-history", func(p *Profile) any { return &p.Load.History }, 0, 0},
 	{"client-holds", func(p *Profile) any { return &p.Load.Holds }, 0, 0},
 }

@@ -22,6 +22,7 @@ type workload struct {
 	held     []heldWrites
 	leaving  *sim.Stream // which transfers are those of a member that is about to end
 	forwards *sim.Stream // which writes are forwarded, and when they are sent again
+	errands  *sim.Stream // which transfers and changes of the members are forwarded
 }
 
 // client is one client. It has at most one open request, besides hedged requests.
@@ -60,9 +61,10 @@ type request struct {
 	leaving bool        // likewise
 	term    raft.Term   // term in which a transfer began
 	change  *changing   // change of members by an admin
-	relayed *relayed    // writeRequest: another member has forwarded it; nil: a client has sent it here
+	relayed *relayed    // another member has forwarded it; nil: a client or an admin has sent it here
+	errand  *errand     // transferRequest, changeRequest: it is forwarded, or was
 
-	deadline raft.Time // writeRequest: after it, the member does not forward it; 0: its client has none
+	deadline raft.Time // of a request to be forwarded: after it, it does not leave; 0: its client has none
 }
 
 // attempt is one write.
@@ -90,6 +92,7 @@ func newWorkload(c *cluster) *workload {
 		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
 		leaving:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
 		forwards: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<20),
+		errands:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<36),
 	}
 	for i := range w.clients {
 		w.clients[i].node = w.random.IntN(c.profile.Voters)
@@ -217,6 +220,9 @@ func (w *workload) transfer(n *node, client int) raft.RequestID {
 	if w.random.Coin() {
 		to = w.c.nodes[w.random.IntN(len(w.c.nodes))].id
 	}
+	if n.status.Role != raft.Leader && w.errands.Chance(w.c.profile.Load.ForwardsChanges) {
+		return w.sendErrand(n, request{kind: transferRequest, client: client, to: to})
+	}
 	return w.transferTo(n, client, raft.TransferRequested{To: to, Leaving: w.c.profile.Load.Holds && w.leaving.IntN(4) == 0})
 }
 
@@ -251,6 +257,7 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		}
 		r := &w.requests[a.RequestID]
 		w.c.check.checkAnswer(n, r, a)
+		w.c.check.checkTaken(n, a)
 		n.endShortening(a.RequestID)
 		if r.kind == transferRequest {
 			w.c.lulls.reached()

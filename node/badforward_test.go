@@ -353,6 +353,7 @@ func TestForward_ACallerMayReuseItsCommand(t *testing.T) {
 		require.ErrorIs(t, errorOf(i.c.Node("n2").Propose(within(t, time.Second), command)), node.ErrOutcomeUnknown)
 		copy(command, "next")
 		close(gate)
+		synctest.Wait() // the request reaches the leader
 		i.c.Converge()
 		assert.Equal(t, []string{"mine"}, listOf(i.c, "n1"))
 	})

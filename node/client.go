@@ -49,19 +49,19 @@ func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 // applied the entry. By then this member has applied every command that was acknowledged before the call. The errors are
 // those of Propose.
 func (n *Node) Barrier(ctx context.Context) (raft.Index, error) {
-	result, err := n.proposeEntry(ctx, 0, raft.EntryNoop, nil)
+	result, err := n.proposeEntry(ctx, raft.EntryNoop, nil)
 	return result.Index, n.withReason(err)
 }
 
-// proposeEntry proposes an entry on this member, in one term alone if term is not 0.
-func (n *Node) proposeEntry(ctx context.Context, term raft.Term, kind raft.EntryKind, data []byte) (Result, error) {
+// proposeEntry proposes an entry on this member.
+func (n *Node) proposeEntry(ctx context.Context, kind raft.EntryKind, data []byte) (Result, error) {
 	if err := n.usable(ctx); err != nil {
 		return Result{}, err
 	}
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
 	}
-	req, err := n.requests.proposeIn(term, kind, data, nil)
+	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -230,11 +230,11 @@ func (n *Node) pause(ctx context.Context, changed <-chan struct{}) error {
 // as all others. Once the transfer has succeeded, they fail with a *NotLeaderError that names the new leader. If it fails,
 // they are proposed here. So no proposal ends with ErrOutcomeUnknown because of a transfer.
 //
-// With Config.Forward, any member takes the call and asks the leader. After ErrOutcomeUnknown, which is then possible, too,
-// the transfer may take place: look at Status, and call again.
+// With Config.Forward, any member takes the call and asks the leader.
 //
 // TransferLeadership fails with *NotLeaderError, ErrNoTarget, ErrTransferTimedOut, ErrWithinFSM, ErrClosed, ErrWiped and
-// ctx.Err(). After ctx.Err() the transfer may still take place.
+// ctx.Err(). If ctx or the leader ends after the transfer has begun, the error also matches ErrOutcomeUnknown: the transfer may
+// take place. Look at Status, and call again.
 func (n *Node) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	if n.withinFSM() {
 		return ErrWithinFSM
@@ -306,6 +306,10 @@ func (n *Node) notLeader(leader raft.NodeID, reason string) error {
 	if now.Leader != leader { // it does not lead yet
 		now = raft.Leadership{Leader: leader}
 	}
+	return &NotLeaderError{Leader: n.leaderIn(now), Reason: reason}
+}
+
+func (n *Node) leaderIn(now raft.Leadership) *raft.Member {
 	m := n.identity.leader(now)
-	return &NotLeaderError{Leader: &m, Reason: reason}
+	return &m
 }

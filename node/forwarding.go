@@ -26,23 +26,20 @@ func (n *Node) forwardable(err error) bool {
 // proposeAnywhere proposes a command here, and otherwise on the leader. A leader pays nothing for it.
 func (n *Node) proposeAnywhere(ctx context.Context, cmd []byte) (Result, error) {
 	if !n.forwardsCalls() || n.leads() {
-		result, err := n.propose(ctx, 0, cmd)
+		result, err := n.propose(ctx, cmd)
 		if !n.forwardable(err) {
 			return result, n.withReason(err)
 		}
 	}
 	r, err := n.forwards.carry(ctx, raft.ForwardPropose, slices.Clone(cmd), func() (raft.ForwardReply, error) {
-		return proposed(n.propose(ctx, 0, cmd))
+		r, err := n.propose(ctx, cmd)
+		return raft.ForwardReply{Index: r.Index, EntryTerm: r.Term, Data: r.Data}, err
 	})
 	return Result{Index: r.Index, Term: r.EntryTerm, Data: r.Data}, err
 }
 
-func (n *Node) propose(ctx context.Context, term raft.Term, cmd []byte) (Result, error) {
-	return n.proposeEntry(ctx, term, raft.EntryCommand, cmd)
-}
-
-func proposed(r Result, err error) (raft.ForwardReply, error) {
-	return raft.ForwardReply{Index: r.Index, EntryTerm: r.Term, Data: r.Data}, err
+func (n *Node) propose(ctx context.Context, cmd []byte) (Result, error) {
+	return n.proposeEntry(ctx, raft.EntryCommand, cmd)
 }
 
 // changeOnWire is a change of the members, as it is forwarded.
@@ -90,12 +87,9 @@ func (n *Node) transferAnywhere(ctx context.Context, to raft.NodeID) error {
 	return err
 }
 
-// carryOut carries out the request of another member, in the term that it is meant for.
+// carryOut carries out the request of another member that is no proposal, in the term that it is meant for.
 func (n *Node) carryOut(ctx context.Context, term raft.Term, r raft.Forward) (raft.ForwardReply, error) {
-	switch r.Kind {
-	case raft.ForwardPropose:
-		return proposed(n.propose(ctx, term, r.Data))
-	case raft.ForwardTransfer:
+	if r.Kind == raft.ForwardTransfer {
 		return raft.ForwardReply{}, n.transferHere(ctx, term, raft.NodeID(r.Data))
 	}
 	var c changeOnWire

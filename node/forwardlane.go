@@ -27,6 +27,9 @@ type forwardItem struct {
 
 // lane returns the lane to a peer. It returns nil if no more lanes may begin. Strangers leave room for members. f.mu is held.
 func (f *forwards) lane(to raft.Peer) *forwardLane {
+	if l := f.lanes[to]; l != nil {
+		return l
+	}
 	if f.ended || f.bytesMax == 0 {
 		return nil
 	}
@@ -35,12 +38,12 @@ func (f *forwards) lane(to raft.Peer) *forwardLane {
 	if _, named := members.now.Peer(to); !named {
 		most -= raft.MembersMax
 	}
-	l := f.lanes[to]
-	if l == nil && len(f.lanes) < most {
-		l = &forwardLane{to: to, stop: make(chan struct{}), queue: queue[forwardItem]{signal: newSignal()}}
-		f.lanes[to] = l
-		f.node.wg.Go(func() { f.run(l) })
+	if len(f.lanes) >= most {
+		return nil
 	}
+	l := &forwardLane{to: to, stop: make(chan struct{}), queue: queue[forwardItem]{signal: newSignal()}}
+	f.lanes[to] = l
+	f.node.wg.Go(func() { f.run(l) })
 	return l
 }
 
@@ -97,6 +100,7 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 	defer f.mu.Unlock()
 	waiting := l.queue.waiting()
 	waiting = waiting[:min(len(waiting), sendBatchMax)]
+	batch, items = make([]raft.Message, 0, len(waiting)), make([]forwardItem, 0, len(waiting))
 	for _, item := range waiting {
 		m, c := item.answer, item.request
 		if c == nil {
@@ -116,16 +120,16 @@ func (f *forwards) take(l *forwardLane) (batch []raft.Message, items []forwardIt
 			c.counter = m.Body.(raft.Forward).Counter
 			f.left[c.counter] = c
 			f.node.counters.forwards.sent.Add(1)
-			m.Cluster = cluster
 		}
+		m.Cluster = cluster
 		batch, items = append(batch, m), append(items, item)
 	}
 	l.queue.drop(len(waiting))
 	return batch, items
 }
 
-// received decides about a request of another member, and has it carried out on a goroutine of its own.
-func (f *forwards) received(m raft.Message, r raft.Forward) {
+// receive processes a batch of callers' requests on their way to the leader, and of their answers. It keeps the batch.
+func (f *forwards) receive(batch []raft.Message) {
 	n := f.node
 	now, _ := n.watched.load()
 	members, _ := n.members.load()
@@ -135,26 +139,49 @@ func (f *forwards) received(m raft.Message, r raft.Forward) {
 	if now.Role == raft.Leader {
 		state.Term = now.Term
 	}
+	at, proposals := n.now().Mono, batch[:0]
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	for _, m := range batch {
+		switch body := m.Body.(type) {
+		case raft.ForwardReply:
+			f.answered(m.From, body)
+		case raft.Forward:
+			if f.received(m, body, now, state, at) {
+				proposals = append(proposals, m)
+			}
+		}
+	}
+	f.mu.Unlock()
+	if len(proposals) > 0 { // their answers take the lock
+		n.requests.carry(proposals, firstError(n.usable(context.Background()), n.hasRoom()))
+	}
+}
+
+// received decides about a request of another member. It reports true if that is a proposal to carry out. Any other request
+// is carried out on a goroutine of its own. f.mu is held.
+func (f *forwards) received(m raft.Message, r raft.Forward, now raft.Leadership, state forward.State, at raft.Time) bool {
 	if f.ended {
-		return
+		return false
 	}
-	verdict := f.receiver.Receive(m, r, state)
+	n, verdict := f.node, f.receiver.Receive(m, r, state)
 	if verdict == forward.Silent {
-		return
+		return false
 	}
-	f.tookAt = n.now().Mono
+	f.tookAt = at
 	f.carrying++
 	if verdict == forward.CarryOut {
+		if r.Kind == raft.ForwardPropose {
+			return true
+		}
 		n.wg.Go(func() { f.carryOut(m, r) })
-		return
+		return false
 	}
 	if verdict.Outcome() == raft.ForwardRefused {
 		n.counters.forwards.refused.Add(1)
 	}
 	reply := raft.ForwardReply{Outcome: verdict.Outcome(), Error: encodeError(f.refusal(verdict, m.From))}
 	f.answer(m, r, now, reply)
+	return false
 }
 
 // refusal returns the error of a verdict. It is nil if the outcome alone says what to do.
@@ -184,9 +211,7 @@ func (f *forwards) answer(m raft.Message, r raft.Forward, now raft.Leadership, r
 		reply.Outcome, reply.Data, reply.Error = raft.ForwardUnknown, nil, nil
 	}
 	reply.Leader = raft.Peer{ID: now.Leader, Incarnation: now.LeaderIncarnation}
-	answer := f.receiver.Answer(m, r, now.Term, reply)
-	answer.Cluster = f.node.identity.belongsTo()
-	if lane == nil || !lane.queue.offer(forwardItem{answer: answer}, 2*cfg.ForwardsMax) {
+	if lane == nil || !lane.queue.offer(forwardItem{answer: f.receiver.Answer(m, r, now.Term, reply)}, 2*cfg.ForwardsMax) {
 		f.carrying--
 		f.node.counters.droppedQueueFull.Add(1)
 		return
@@ -194,33 +219,50 @@ func (f *forwards) answer(m raft.Message, r raft.Forward, now raft.Leadership, r
 	lane.bytes += len(reply.Data)
 }
 
-// carryOut carries out a request of another member, and answers it.
+// carryOut carries out a request of another member that is no proposal, and answers it.
 func (f *forwards) carryOut(m raft.Message, r raft.Forward) {
 	ctx, cancel := context.Background(), func() {}
 	if r.Left > 0 {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Left))
 	}
 	defer cancel()
-	n := f.node
-	reply, err := n.carryOut(ctx, m.Term, r)
-	if over, most := len(reply.Data), f.dataMaxTo(m.From); over > most {
-		reply.Data, err = nil, &AnswerTooLargeError{Bytes: over, Limit: most}
-	}
-	reply.Outcome, reply.Error = outcomeOf(err)
-	now, _ := n.watched.load()
+	reply, err := f.node.carryOut(ctx, m.Term, r)
+	f.carried([]carried{{m, reply, err}})
+}
+
+// carried is a request of another member and its outcome.
+type carried struct {
+	message raft.Message
+	reply   raft.ForwardReply
+	err     error
+}
+
+// carried answers requests of other members.
+func (f *forwards) carried(all []carried) {
+	now, _ := f.node.watched.load()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.receiver.Finish(m, r)
-	f.answer(m, r, now, reply)
+	for _, c := range all {
+		m, r := c.message, c.message.Body.(raft.Forward)
+		if over := len(c.reply.Data); over > 0 {
+			if most := f.dataMaxTo(m.From); over > most {
+				c.reply.Data, c.err = nil, &AnswerTooLargeError{Bytes: over, Limit: most}
+			}
+		}
+		c.reply.Outcome, c.reply.Error = outcomeOf(c.err)
+		f.receiver.Finish(m, r)
+		f.answer(m, r, now, c.reply)
+	}
 }
 
 // outcomeOf says what an error means for a member that has forwarded a request.
 func outcomeOf(err error) (raft.ForwardOutcome, []byte) {
+	if err == nil {
+		return raft.ForwardApplied, nil // before anything is allocated for an error
+	}
 	var elsewhere *NotLeaderError
 	var tooLarge *AnswerTooLargeError
 	switch {
-	case err == nil:
-		return raft.ForwardApplied, nil
 	case errors.Is(err, ErrOutcomeUnknown):
 		return raft.ForwardUnknown, encodeError(err)
 	case errors.Is(err, raft.ErrChangeGivenUp) || errors.Is(err, ErrTransferTimedOut) || errors.As(err, &tooLarge):

@@ -54,6 +54,7 @@ func newForwards(n *Node) *forwards {
 		node: n, sender: forward.NewSender(self, start), lanes: make(map[raft.Peer]*forwardLane), left: make(map[uint64]*forwarded),
 		receiver: forward.NewReceiver(self, start, forward.Limits{Requests: n.cfg.ForwardsMax, Bytes: n.cfg.ForwardBytesMax}),
 	}
+	n.requests.carried = f.carried
 	if c, ok := n.transport.(raft.ForwardCarrier); ok {
 		f.bytesMax = c.ForwardBytesMax()
 	}
@@ -86,12 +87,17 @@ func (f *forwards) carry(ctx context.Context, kind raft.ForwardKind, data []byte
 		if err == nil {
 			reply, err = f.attempt(ctx, now, kind, data, here)
 		}
+		if err == nil {
+			return reply, nil // before anything is allocated for an error
+		}
+		var why *notNow
 		switch {
-		case err != nil && err == ctx.Err() && last != nil:
+		case err == ctx.Err() && last != nil:
 			return reply, fmt.Errorf("%w; not applied: %w", err, n.withReason(last.NotLeaderError))
-		case !errors.As(err, &last):
+		case !errors.As(err, &why):
 			return reply, err
 		}
+		last = why
 		if last.final || !bounded && time.Since(began) > patience {
 			return raft.ForwardReply{}, n.withReason(last.NotLeaderError)
 		}
@@ -115,31 +121,35 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 	n := f.node
 	if now.Leader == "" || now.Role == raft.Leader {
 		reply, err := here()
+		if err == nil {
+			return reply, nil
+		}
 		var elsewhere *NotLeaderError
 		if errors.As(err, &elsewhere) {
 			err = &notNow{NotLeaderError: elsewhere}
 		}
 		return reply, err
 	}
-	leader := n.identity.leader(now)
 	to, why := f.target(now)
 	if why != nil {
-		why.Leader = &leader
+		why.Leader = n.leaderIn(now)
 		return raft.ForwardReply{}, why
 	}
 	if most := f.dataMaxTo(to.Peer); len(data) > most {
 		return raft.ForwardReply{}, &raft.TooLargeError{Bytes: len(data), Limit: most, Member: to.Peer.ID}
 	}
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if _, bounded := ctx.Deadline(); !bounded && kind != raft.ForwardChange {
-		limited, cancel = context.WithTimeout(ctx, n.forwardPatience())
+	c := &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(ctx), answer: make(chan forwardAnswer, 1)}
+	if c.deadline == 0 && kind != raft.ForwardChange {
+		patience := n.forwardPatience()
+		c.deadline = n.now().Mono + raft.Time(patience)
+		late := time.AfterFunc(patience, func() { c.answer <- f.abandon(c, context.DeadlineExceeded) })
+		defer late.Stop()
 	}
-	defer cancel()
-	a := f.send(limited, &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(limited), answer: make(chan forwardAnswer, 1)})
+	a := f.send(ctx, c)
 	switch a.next {
 	case forward.Done:
 		if len(a.reply.Error) > 0 {
-			return a.reply, decodeError(a.reply.Error, leader.ID)
+			return a.reply, decodeError(a.reply.Error, now.Leader)
 		}
 		return a.reply, nil
 	case forward.Again:
@@ -147,34 +157,33 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 			return raft.ForwardReply{}, a.cause
 		}
 		if a.reply.Outcome == 0 {
-			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: &leader, Reason: "this member could not send the request to it"}}
+			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: n.leaderIn(now), Reason: "this member could not send the request to it"}}
 		}
 		n.counters.forwards.notApplied.Add(1)
-		return raft.ForwardReply{}, f.notApplied(a.reply, leader)
+		return raft.ForwardReply{}, f.notApplied(a.reply, now.Leader)
 	case forward.Failed:
-		return raft.ForwardReply{}, f.refused(a.reply, leader)
+		return raft.ForwardReply{}, f.refused(a.reply, now)
 	}
 	n.counters.forwards.unknown.Add(1)
-	return raft.ForwardReply{}, unknownOutcome(kind, a, leader.ID)
+	return raft.ForwardReply{}, unknownOutcome(kind, a, now.Leader)
 }
 
 // notApplied returns the error for an answer that says that nothing was carried out. It names the leader that the sender of
 // the answer knows.
-func (f *forwards) notApplied(r raft.ForwardReply, asked raft.Member) error {
-	why := &notNow{NotLeaderError: &NotLeaderError{Reason: fmt.Sprintf("%s does not lead any more, or is transferring its leadership", asked.ID)}}
+func (f *forwards) notApplied(r raft.ForwardReply, asked raft.NodeID) error {
+	why := &notNow{NotLeaderError: &NotLeaderError{Reason: fmt.Sprintf("%s does not lead any more, or is transferring its leadership", asked)}}
 	if r.Leader != (raft.Peer{}) {
-		m := f.node.identity.leader(raft.Leadership{Leader: r.Leader.ID, LeaderIncarnation: r.Leader.Incarnation})
-		why.Leader = &m
+		why.Leader = f.node.leaderIn(raft.Leadership{Leader: r.Leader.ID, LeaderIncarnation: r.Leader.Incarnation})
 	}
 	return why
 }
 
 // refused returns the error of a refusal. A leader that takes no requests of others is to be asked itself.
-func (f *forwards) refused(r raft.ForwardReply, leader raft.Member) error {
+func (f *forwards) refused(r raft.ForwardReply, asked raft.Leadership) error {
 	if len(r.Error) == 0 {
-		return &notNow{&NotLeaderError{Leader: &leader, Reason: "it takes no requests from other members (Config.Forward)"}, true}
+		return &notNow{&NotLeaderError{Leader: f.node.leaderIn(asked), Reason: "it takes no requests from other members (Config.Forward)"}, true}
 	}
-	return decodeError(r.Error, leader.ID)
+	return decodeError(r.Error, asked.Leader)
 }
 
 // unknownOutcome returns the error of a request that has left, and of which nothing more is known.
@@ -282,10 +291,8 @@ func (f *forwards) abandon(c *forwarded, cause error) forwardAnswer {
 	return forwardAnswer{next: forward.Unknown, cause: cause}
 }
 
-// answered takes an answer of a member.
+// answered takes an answer of a member. f.mu is held.
 func (f *forwards) answered(from raft.Peer, r raft.ForwardReply) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if next := f.sender.Answered(from, r); next != forward.Ignore {
 		f.finish(r.Counter, forwardAnswer{next: next, reply: r})
 	}

@@ -109,17 +109,27 @@ func (e handler) Receive(from raft.Peer, batch []raft.Message) {
 		n.roomWatch.lacking.wake()
 	}
 	full := lacking != nil && (isFull(lacking) || files.NoDescriptor(lacking)) // for other errors, the write itself fails
+	var forwarded []raft.Message
 	for _, m := range batch {
 		switch {
 		case m.From != from:
 			n.counters.droppedForged.Add(1)
-		case e.stream(m) || e.forward(m):
+		case m.Lane() == raft.LaneForward:
+			if forwarded == nil {
+				forwarded = make([]raft.Message, 0, len(batch))
+			}
+			forwarded = append(forwarded, m)
+		case e.stream(m):
 		case entryBytes(m) > 0 && n.writer.depth() >= n.cfg.ReceivedMax,
 			!n.mailbox.receive(m, n.cache.WaitingBytes(), full, &n.cfg):
 			n.counters.droppedReceived.Add(1)
 		default:
 			n.counters.received.Add(1)
 		}
+	}
+	if len(forwarded) > 0 {
+		n.counters.received.Add(uint64(len(forwarded)))
+		n.forwards.receive(forwarded)
 	}
 }
 
@@ -145,20 +155,5 @@ func (e handler) stream(m raft.Message) bool {
 	} else {
 		n.counters.droppedReceived.Add(1)
 	}
-	return true
-}
-
-// forward processes callers' requests on their way to the leader, and their answers, which do not go to the core. It reports
-// whether m was one of them.
-func (e handler) forward(m raft.Message) bool {
-	switch body := m.Body.(type) {
-	case raft.Forward:
-		e.node.forwards.received(m, body)
-	case raft.ForwardReply:
-		e.node.forwards.answered(m.From, body)
-	default:
-		return false
-	}
-	e.node.counters.received.Add(1)
 	return true
 }

@@ -32,6 +32,8 @@ type call struct {
 	outcome   chan outcome // nil once the call is detached
 	// done receives the outcome of an accepted proposal of ProposeAsync. If done is nil, the channel receives the outcome.
 	done func(Result, error)
+	// forwarded is the message with the proposal, if that is another member's. Then the outcome goes to forwards.
+	forwarded *raft.Message
 }
 
 // changesMax bounds the callers of ChangeMembers that wait for the core.
@@ -51,6 +53,7 @@ type requests struct {
 	calls     *fsmCalls
 	pool      sync.Pool // of *call
 	callbacks *callbacks
+	carried   func([]carried) // takes the outcomes of other members' proposals
 
 	mu        sync.Mutex
 	changed   bool // limits have changed, and the core does not know it yet
@@ -63,6 +66,7 @@ type requests struct {
 	forwarded queue[raft.Proposal] // of other members: they do not wait for the end of a planned transfer
 	holds     bool                 // proposals wait in the queue for the end of a planned transfer
 	asked     queue[raft.Event]    // all other requests, and proposals of the FSM while holds
+	outcomes  []carried            // of other members' proposals; passOn empties it before mu is released
 	ended     error
 }
 
@@ -82,11 +86,6 @@ func newRequests(limits raft.Limits, calls *fsmCalls, loop signal, spawn func(fu
 // propose queues a proposal, or refuses it at once. It copies data once; the disk and the network use that copy. If done is
 // not nil, done receives the outcome of an accepted proposal.
 func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
-	return r.proposeIn(0, kind, data, done)
-}
-
-// proposeIn is propose, for the leader of one term alone if term is not 0. Then the proposal is another member's.
-func (r *requests) proposeIn(term raft.Term, kind raft.EntryKind, data []byte, done func(Result, error)) (*call, error) {
 	if most := r.limits.Load().CommandBytesMax; len(data) > most {
 		return nil, &raft.TooLargeError{Bytes: len(data), Limit: most}
 	}
@@ -96,7 +95,6 @@ func (r *requests) proposeIn(term raft.Term, kind raft.EntryKind, data []byte, d
 		return nil, err
 	}
 	proposal := raft.NewProposal(req.requestID, kind, data) // outside the lock: it may be large
-	proposal.Term = term
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.table[req.requestID] == req {
@@ -106,13 +104,48 @@ func (r *requests) proposeIn(term raft.Term, kind raft.EntryKind, data []byte, d
 			r.asked.add(raft.Proposed{Proposals: []raft.Proposal{proposal}})
 			return req, nil
 		}
-		if term == 0 {
-			r.proposals.add(proposal)
-		} else {
-			r.forwarded.add(proposal)
-		}
+		r.proposals.add(proposal)
 	}
 	return req, nil
+}
+
+// carry queues the proposals of other members, each for the leader of the term of its message alone. If refused is not nil,
+// it is the outcome of all.
+func (r *requests) carry(batch []raft.Message, refused error) {
+	proposals := make([]raft.Proposal, len(batch))
+	for i := range batch { // outside the lock: they may be large
+		proposals[i] = raft.NewProposal(0, raft.EntryCommand, batch[i].Body.(raft.Forward).Data)
+		proposals[i].Term = batch[i].Term
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.passOn()
+	most := r.limits.Load().CommandBytesMax
+	for i, p := range proposals {
+		err := refused
+		if err == nil && len(p.Data) > most {
+			err = &raft.TooLargeError{Bytes: len(p.Data), Limit: most}
+		}
+		var req *call
+		if err == nil {
+			req, err = r.admit(proposeCall, len(p.Data)+raft.RecordOverheadBytes)
+		}
+		if err != nil {
+			r.outcomes = append(r.outcomes, carried{message: batch[i], err: err})
+			continue
+		}
+		req.forwarded, p.RequestID = &batch[i], req.requestID
+		r.forwarded.add(p)
+	}
+}
+
+// passOn passes on the outcomes of other members' proposals. mu is held.
+func (r *requests) passOn() {
+	if len(r.outcomes) > 0 {
+		r.carried(r.outcomes)
+		clear(r.outcomes)
+		r.outcomes = r.outcomes[:0]
+	}
 }
 
 func (r *requests) read() (*call, error) {
@@ -154,10 +187,14 @@ func (r *requests) ask(kind callKind, event func(raft.RequestID) raft.Event) (*c
 	return req, nil
 }
 
-// enter adds a new call to the table if the limits allow it.
 func (r *requests) enter(kind callKind, bytes int) (*call, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.admit(kind, bytes)
+}
+
+// admit adds a new call to the table if the limits allow it. mu is held.
+func (r *requests) admit(kind callKind, bytes int) (*call, error) {
 	if r.ended != nil {
 		return nil, r.ended
 	}
@@ -213,7 +250,7 @@ func (r *requests) take(batch []raft.Event) []raft.Event {
 	}
 	batch = r.takeProposals(&r.forwarded, batch)
 	for _, e := range r.asked.waiting() {
-		if change, ok := e.(raft.ChangeRequested); !ok || r.took(change.RequestID) {
+		if r.took(e) {
 			batch = append(batch, e)
 		}
 	}
@@ -255,9 +292,17 @@ func (r *requests) hold(holds bool) {
 	}
 }
 
-// took records that a change reaches the core. It reports false if the caller of the change has stopped waiting. mu is held.
-func (r *requests) took(id raft.RequestID) bool {
-	req := r.table[id]
+// took records that a change or a transfer reaches the core. It reports false if its caller has stopped waiting. mu is held.
+func (r *requests) took(e raft.Event) bool {
+	var req *call
+	switch e := e.(type) {
+	case raft.ChangeRequested:
+		req = r.table[e.RequestID]
+	case raft.TransferRequested:
+		req = r.table[e.RequestID]
+	default:
+		return true
+	}
 	if req != nil {
 		req.taken = true
 	}
@@ -287,8 +332,8 @@ func (r *requests) abandon(req *call, cause error) outcome {
 }
 
 // mayTakePlace reports whether the core may still carry out the request after the caller has stopped waiting. This is the
-// case for a proposal or a change that has reached the core.
-func (c *call) mayTakePlace() bool { return c.taken && (c.kind == proposeCall || c.kind == changeCall) }
+// case for a proposal, a change or a transfer that has reached the core.
+func (c *call) mayTakePlace() bool { return c.taken }
 
 // unknown returns the error of a call that may still take place.
 func (c *call) unknown() error {
@@ -321,6 +366,12 @@ func (r *requests) finish(req *call, o outcome) {
 		return
 	}
 	r.remove(req)
+	if m := req.forwarded; m != nil {
+		reply := raft.ForwardReply{Index: o.result.Index, EntryTerm: o.result.Term, Data: o.result.Data}
+		r.outcomes = append(r.outcomes, carried{*m, reply, o.err})
+		r.pool.Put(req)
+		return
+	}
 	req.outcome <- o
 }
 
@@ -331,6 +382,7 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.passOn()
 	for _, a := range answers {
 		req := r.table[a.RequestID]
 		if req == nil {
@@ -363,6 +415,7 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.passOn()
 	commands := 0
 	for i := range entries {
 		var data []byte
@@ -384,6 +437,7 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 func (r *requests) unknown(to raft.Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.passOn()
 	unknown := outcome{err: ErrOutcomeUnknown}
 	for index, req := range r.accepted {
 		if index <= to {
@@ -392,11 +446,12 @@ func (r *requests) unknown(to raft.Index) {
 	}
 }
 
-// end answers all pending calls. A proposal or a change that has reached the core may still take place; all others never
-// will.
+// end answers all pending calls. A proposal, a change or a transfer that has reached the core may still take place; all others
+// never will.
 func (r *requests) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.passOn()
 	r.ended = err
 	for _, p := range slices.Concat(r.proposals.waiting(), r.forwarded.waiting()) {
 		if r.table[p.RequestID] == nil {

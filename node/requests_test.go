@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -122,9 +124,8 @@ func TestRequests_WhatEndsIsNotCountedAfterwards(t *testing.T) {
 	req, err := r.propose(raft.EntryCommand, []byte("a"), nil)
 	require.NoError(t, err)
 	r.wait(cancelled(), req)
-	req, err = r.proposeIn(5, raft.EntryCommand, []byte("another's"), nil)
-	require.NoError(t, err)
-	r.wait(cancelled(), req)
+	r.carry([]raft.Message{{Term: 5, Body: raft.Forward{Data: []byte("another's")}}}, nil)
+	r.carried = func(all []carried) { expect.ErrorIs(t, all[0].err, raft.ErrRemoved) }
 	r.end(raft.ErrRemoved)
 	r.resume()
 	_, _, bytes := r.depth()
@@ -310,8 +311,7 @@ func TestRequests_AForwardedProposal(t *testing.T) {
 	r.hold(true)
 	_, err := r.propose(raft.EntryCommand, []byte("own"), nil)
 	require.NoError(t, err)
-	_, err = r.proposeIn(7, raft.EntryCommand, []byte("another's"), nil)
-	require.NoError(t, err)
+	r.carry([]raft.Message{{Term: 7, Body: raft.Forward{Data: []byte("another's")}}}, nil)
 	expect.True(t, r.transferring())
 	batch := r.take(nil)
 	require.Len(t, batch, 1)
@@ -323,4 +323,73 @@ func TestRequests_AForwardedProposal(t *testing.T) {
 	batch = r.take(nil)
 	require.Len(t, batch, 1)
 	expect.Zero(t, batch[0].(raft.Proposed).Proposals[0].Term)
+}
+
+// The proposals of a batch wake the loop once and keep their order. The outcomes that become known together are passed on
+// together, each with the message that asked for it.
+func TestRequests_ForwardedProposalsOfABatch(t *testing.T) {
+	r := newTable(func(c *Config) { c.Limits.CommandBytesMax = 5 })
+	var passed [][]carried
+	r.carried = func(all []carried) { passed = append(passed, slices.Clone(all)) }
+	batch := make([]raft.Message, 4)
+	for i, data := range []string{"one", "two", "too large", "three"} {
+		batch[i] = raft.Message{Term: 7, Body: raft.Forward{Counter: uint64(i + 1), Data: []byte(data)}}
+	}
+	r.carry(batch, nil)
+	require.Len(t, passed, 1)
+	require.Len(t, passed[0], 1)
+	expect.Equal(t, batch[2], passed[0][0].message)
+	var tooLarge *raft.TooLargeError
+	expect.ErrorAs(t, passed[0][0].err, &tooLarge)
+	taken := r.take(nil)[0].(raft.Proposed).Proposals
+	require.Len(t, taken, 3)
+	var answers []raft.Answer
+	var entries []raft.Entry
+	for i, p := range taken {
+		id := raft.EntryID{Term: 7, Index: raft.Index(i + 1)}
+		answers = append(answers, raft.Answer{RequestID: p.RequestID, Kind: raft.AnswerAccepted, ID: id})
+		entries = append(entries, raft.Entry{Index: id.Index, Term: 7, Kind: raft.EntryCommand})
+	}
+	r.answer(answers, noReason)
+	r.applied(entries, [][]byte{[]byte("1"), []byte("2"), []byte("3")})
+	require.Len(t, passed, 2)
+	require.Len(t, passed[1], 3)
+	for i, of := range []int{0, 1, 3} {
+		expect.Equal(t, batch[of], passed[1][i].message)
+		expect.Equal(t, raft.ForwardReply{Index: raft.Index(i + 1), EntryTerm: 7, Data: fmt.Append(nil, i+1)}, passed[1][i].reply)
+	}
+	proposals, _, bytes := r.depth()
+	expect.Zero(t, proposals)
+	expect.Zero(t, bytes)
+	r.carry(batch[:2], raft.ErrClosed)
+	require.Len(t, passed, 3)
+	expect.Len(t, passed[2], 2)
+	expect.ErrorIs(t, passed[2][1].err, raft.ErrClosed)
+}
+
+// A transfer that the core has may take place, whatever ends its call. One that it has not is dropped.
+func TestRequests_ATransferThatMayTakePlace(t *testing.T) {
+	r := newTable(nil)
+	ask := func() *call {
+		req, err := r.transfer(raft.TransferRequested{})
+		require.NoError(t, err)
+		return req
+	}
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := r.wait(gone, ask()).err
+	expect.NotErrorIs(t, err, ErrOutcomeUnknown)
+	expect.Empty(t, r.take(nil))
+
+	waits, asked, ended := ask(), ask(), ask()
+	require.Len(t, r.take(nil), 3)
+	err = r.wait(gone, waits).err
+	expect.ErrorIs(t, err, ErrOutcomeUnknown)
+	expect.ErrorIs(t, err, context.Canceled)
+	outcome, _ := outcomeOf(err)
+	expect.Equal(t, raft.ForwardUnknown, outcome)
+	r.answer([]raft.Answer{{RequestID: asked.requestID, Kind: raft.AnswerUnknown}}, (&Node{}).explain)
+	expect.ErrorIs(t, (<-asked.outcome).err, ErrOutcomeUnknown)
+	r.end(raft.ErrClosed)
+	expect.ErrorIs(t, (<-ended.outcome).err, ErrOutcomeUnknown)
 }

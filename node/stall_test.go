@@ -41,7 +41,9 @@ func stallingDisks(t *testing.T, lost func(raft.Message) bool) (
 			gates.Store(id, gate)
 		}
 		return func() {
-			gates.Clear()
+			for _, id := range ids {
+				gates.Delete(id)
+			}
 			close(gate)
 		}
 	}
@@ -78,7 +80,8 @@ func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 		c, stall := stallingDisks(t, nothing)
 		leader := c.Leader()
 		before := leader.Status().Leadership
-		resume := stall(c.IDs()...)
+		resumeOthers, resume := stall("n2", "n3"), stall("n1")
+		require.Same(t, c.Node("n1"), leader)
 		waits := make(chan error, 1)
 		go func() {
 			_, err := leader.Propose(context.Background(), []byte("x"))
@@ -95,6 +98,8 @@ func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 		assert.EqualValues(t, 1, leader.Metrics().ProposalsFailed.Overloaded)
 
 		resume()
+		synctest.Wait() // as long as the others do not acknowledge, it need not give its leadership to one of them
+		resumeOthers()
 		assert.NoError(t, <-waits, "a proposal that it had accepted is served")
 		_, err = leader.Propose(context.Background(), []byte("y"))
 		assert.NoError(t, err)

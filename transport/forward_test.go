@@ -46,6 +46,35 @@ func TestForward_FormatDoesNotChange(t *testing.T) {
 	}
 }
 
+// The frames share a buffer as long as they fit into it. What was decoded from one stays as it is while later ones arrive.
+func TestForward_LaterFramesLeaveTheDataAlone(t *testing.T) {
+	var stream []byte
+	var want, got []raft.Body
+	for i := range uint64(3 * receiveMax) {
+		data := bytes.Repeat([]byte{byte(i)}, 500)
+		if i%receiveMax == 0 {
+			data = bytes.Repeat(data, 100) // more than the buffer holds
+		}
+		for _, body := range []raft.Body{
+			raft.Forward{StartCount: 1, Counter: i + 1, ToStart: 1, Kind: raft.ForwardPropose, Data: data},
+			raft.ForwardReply{StartCount: 1, Counter: i + 1, Outcome: raft.ForwardApplied, Data: data},
+		} {
+			frame, err := EncodeMessage(raft.Message{From: alice, To: bob, Term: 7, Body: body})
+			require.NoError(t, err)
+			stream, want = append(stream, frame...), append(want, body)
+		}
+	}
+	f, d := newFrameReader(bytes.NewReader(stream), FrameBytesMax), newDecoder()
+	for range want {
+		h, frame, err := f.next()
+		require.NoError(t, err)
+		m, err := d.message(h, frame)
+		require.NoError(t, err)
+		got = append(got, m.Body)
+	}
+	assert.Equal(t, want, got)
+}
+
 // forwardFrame returns the frame of a request or an answer with this data and sum. change may change its meta.
 func forwardFrame(kind frameType, change func(*wireMessage), data, sum []byte) []byte {
 	w := wireMessage{From: []byte("a"), FromIncarnation: 1, To: []byte("b"), ToIncarnation: 1, Term: 7}

@@ -228,7 +228,7 @@ func (f *frameReader) next() (frameHeader, []byte, error) {
 		f.chunk, err = f.readGrowing(f.chunk, h.size())
 		return h, f.chunk, err
 	}
-	if h.kind.carriesTail() || h.size() > f.r.Size() {
+	if h.kind.carriesTail() && h.kind < frameForward || h.size() > f.r.Size() {
 		frame, err := f.readGrowing(nil, h.size())
 		return h, frame, err
 	}
@@ -269,7 +269,7 @@ func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 		}
 		buf = f.first
 	}
-	got, at := 0, time.Now() // bytes and time when the last trickleBytes were complete
+	got, at := 0, time.Time{} // bytes and time when the last trickleBytes were complete
 	for {
 		n, err := f.r.Read(buf[len(buf):min(cap(buf), size)])
 		buf = buf[:len(buf)+n]
@@ -279,7 +279,7 @@ func (f *frameReader) readGrowing(buf []byte, size int) ([]byte, error) {
 		if err != nil {
 			return nil, cutShort(err, len(buf))
 		}
-		if now := time.Now(); len(buf)-got >= trickleBytes {
+		if now := time.Now(); at.IsZero() || len(buf)-got >= trickleBytes {
 			got, at = len(buf), now
 		} else if f.trickleTimeout > 0 && now.Sub(at) > f.trickleTimeout {
 			return nil, fmt.Errorf("%w: %d bytes of a frame in %v", errTooSlow, len(buf)-got, now.Sub(at))

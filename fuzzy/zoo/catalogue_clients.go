@@ -127,8 +127,8 @@ var clients = []Mutant{
 		"TestPlanned", instead("node/requests.go", `r.proposals.wake()`, `r.proposals.drop(r.proposals.len())`)).arranged(),
 	outsideOf("C23", "a proposal that has waited is made once", "it is made twice",
 		"TestPlanned", instead("node/requests.go", `r.proposals.wake()`, `for _, p := range r.proposals.waiting() { r.proposals.add(raft.NewProposal(p.RequestID, p.Kind, p.Data)) }`)).arranged(),
-	mutant("C24", "a proposal for one term is appended in no other", "the leader of any term appends it", "panic",
-		value("leader.go", `wanted != 0 && wanted != c.hard.Term`, `false`)).or("TestPropose_OfAnother"),
+	mutant("C24", "a proposal for one term is appended in no other", "the leader of any term appends it", "panic, H6",
+		value("leader.go", `wanted != 0 && wanted != c.hard.Term`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
 	outsideOf("C21", "Close waits for a running function of Read", "its caller takes the FSM apart too early",
 		"TestRead_Close", instead("node/node.go", `n.fsmCalls.end()`, ``)).arranged(),
 }

@@ -37,10 +37,26 @@ var forwards = []Mutant{
 		value("forward/sender.go", `deadline != 0 && deadline <= now`, `false`)),
 	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
 		value("forward/receiver.go", `p.open >= r.limits.Requests || p.bytes >= r.limits.Bytes`, `false`)),
+	ofForward("V32", "a member may take no changes of others", "it takes them", "Receiver_Decides",
+		value("forward/receiver.go", `now.NoRemoteChanges && f.Kind != raft.ForwardPropose`, `false`)),
+	ofForward("V33", "a copy of a change, or of a transfer, is not carried out", "only a copy of a proposal is not", "Receiver_ACounter|NoRequest",
+		before("forward/receiver.go", `_, member := now.Committed.Peer(m.From)`, `
+			if p := r.peers[m.From]; p != nil && f.Kind != raft.ForwardPropose {
+				p.counter = 0
+			}`)),
+	mutant("V34", "a forwarded transfer begins in the term of its message alone", "in any term", "H6",
+		value("transfer.go", `c.isOtherTerm(r.Term)`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
+	mutant("V35", "a forwarded change begins in the term of its message alone", "in any term", "H6",
+		value("reconfigure.go", `c.isOtherTerm(e.Term)`, `false`)).arranged().profiles("forwards").or("TestPropose_OfAnother"),
+	mutant("V36", "a leader that ends does not say of a transfer that nothing was carried out", "the next leader gets it again", "H7",
+		value("transfer.go", `t.sent && (a.Refusal == RefusedClosing || a.Refusal == RefusedNotLeader)`, `false`)).
+		arranged().profiles("forwards").or("TestTransfer_RefusesAtOnce"),
+	outsideOf("V37", "a transfer that the core has may take place", "its caller learns that it does not", "Requests_ATransfer",
+		value("node/requests.go", `c.taken`, `c.taken && c.kind != transferCall`)),
 	outsideOf("V24", "a forwarded proposal is appended in the term of its message alone", "in any term", "Requests_AForwarded",
-		instead("node/requests.go", `proposal.Term = term`, `_ = term`)),
+		instead("node/requests.go", `proposals[i].Term = batch[i].Term`, `_ = batch`)),
 	outsideOf("V25", "a forwarded proposal does not wait for the end of a transfer", "it waits like those of this member", "Requests_AForwarded",
-		instead("node/requests.go", `r.forwarded.add(proposal)`, `r.proposals.add(proposal)`)),
+		instead("node/requests.go", `r.forwarded.add(p)`, `r.proposals.add(p)`)),
 	outsideOf("V26", "a request that has left is of unknown outcome once its connection has ended", "its caller waits on", "BadForward_ALost|Forward_TheRequests",
 		instead("node/handler.go", "e.node.streamer.disconnected(p)\n\te.node.forwards.lost(p)", `e.node.streamer.disconnected(p)`)),
 	outsideOf("V27", "a request that has left is not sent elsewhere when its caller stops waiting", "the error says that it was not applied", "BadForward_ALost",
@@ -52,10 +68,16 @@ var forwards = []Mutant{
 	outsideOf("V30", "a request for an earlier start of the leader does not leave", "its caller waits for the next start, which is silent", "Forward_ARestart",
 		value("node/forwardlane.go", `f.node.identity.startOf(l.to) != c.to.StartCount`, `false`)),
 	outsideOf("V31", "a caller without a deadline waits a bounded time for an answer", "it waits for ever", "BadForward_ALost",
-		value("node/forwards.go", `!bounded && kind != raft.ForwardChange`, `false`)),
+		value("node/forwards.go", `c.deadline == 0 && kind != raft.ForwardChange`, `false`)),
+	outsideOf("V38", "the outcome of a forwarded proposal goes to the member that sent it", "those of a batch go to the sender of the first", "Requests_ForwardedProposalsOfABatch",
+		value("node/requests.go", `&batch[i]`, `&batch[0]`)),
+	outsideOf("V39", "the outcomes of forwarded proposals are passed on once they are known", "a single one waits for others", "Requests_ForwardedProposalsOfABatch",
+		value("node/requests.go", `len(r.outcomes) > 0`, `len(r.outcomes) > 1`)),
+	tested("V40", "what was decoded from one frame stays as it is", "the data of a request is overwritten by later frames", "transport", "Forward_LaterFrames",
+		value("transport/forward.go", `len(rest) <= readBufferBytes`, `false`)),
 }
 
 // ofForward returns a mutant of package forward, which the simulator runs, with the test that catches it if no seed does.
 func ofForward(id, rule, bug, run string, edits ...Edit) Mutant {
-	return mutant(id, rule, bug, "G11, H4, H6", edits...).arranged().profiles("forwards").test("forward", run)
+	return mutant(id, rule, bug, "G11, H4, H6, H7", edits...).arranged().profiles("forwards").test("forward", run)
 }
