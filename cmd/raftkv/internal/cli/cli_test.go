@@ -355,11 +355,6 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: "h:2" is not a URL`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --as king", 2, []string{`--as "king": use voter or learner`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--as goes with --join"}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --founders n1,n2 --peers n1=h:1=http://h", 2,
-			[]string{"--seeds: missing", "--peers: must be empty with --founders and --seeds"}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --seeds g:1 --join http://h", 2, []string{"--join goes without --founders and --seeds"}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --set-aside --rejoin 8", 2,
-			[]string{"--set-aside: needs --seeds", "--rejoin: needs --seeds"}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: others cannot dial "h"; write host:port`}},
 		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
 		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},
@@ -394,6 +389,20 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		}
 		for _, internal := range []string{"Config.", "Options.", "strconv.", "raft: ", "transport: "} {
 			assert.NotContains(t, errs, internal, row.args)
+		}
+	}
+}
+
+func TestServe_FoundersAndSeedsGoWithoutOtherLists(t *testing.T) {
+	for more, want := range map[string][]string{
+		"--founders n1,n2 --peers n1=h:1=http://h": {"--seeds: missing", "--peers: must be empty with --founders and --seeds"},
+		"--seeds g:1 --join http://h":              {"--join goes without --founders and --seeds"},
+		"--set-aside --rejoin 8":                   {"--set-aside: needs --seeds", "--rejoin: needs --seeds"},
+	} {
+		code, _, errs := run(t, "", strings.Fields("serve --id n1 --data d --raft-addr h:1 --http-addr h:2 "+more)...)
+		assert.Equal(t, 2, code, more)
+		for _, text := range want {
+			assert.Contains(t, errs, text)
 		}
 	}
 }

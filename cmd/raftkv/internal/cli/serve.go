@@ -34,7 +34,7 @@ until "raftkv members" shows them.
 Instead of --peers and --join, --founders and --seeds are one command line for every state of a member. --founders are the ids of the
 first members, the same for ever; --seeds are addresses of members on their Raft ports. Empty founders begin the cluster once all of
 them answer. A further member, or one that has lost its disk, joins, and a member that has moved corrects its addresses. --set-aside
-also lets a member with a damaged or older store join again, and --rejoin one that was removed. No --via is needed.
+also lets a member with a damaged or older store join again, and --rejoin one that was removed.
 
 HTTP has neither authentication nor encryption: use it only on a network
 that you trust. It is for programs: a member refuses requests that a browser sends for a page of another site. It answers
