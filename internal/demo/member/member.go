@@ -42,7 +42,7 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	for {
 		wasMember, err := runOnce(ctx, o, cfg)
 		if len(o.Join) == 0 || !spent(err, wasMember) {
-			return WithRemedy(err)
+			return o.remedy(err)
 		}
 		if err := setAside(ctx, o, err, cfg.Logger); err != nil {
 			return err
@@ -60,7 +60,9 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (wasMember bool
 	store := &kv.Store{}
 	was, known := readAddresses(o.Data)
 	stated := o.stated(was, known)
-	cfg.Advertise = stated.Raft
+	if !o.founding() {
+		cfg.Advertise = stated.Raft
+	}
 	m, err := library.Start(ctx, cfg, store)
 	if err != nil {
 		return false, o.explainStart(err)
@@ -79,7 +81,9 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (wasMember bool
 		joining.Go(func() { j.run(starting) })
 		joining.Go(func() { served = serves(starting, m.Ready) })
 	}
-	joining.Go(func() { newMover(o, stated, m.Node(), cfg.Logger).run(starting) })
+	if !o.founding() {
+		joining.Go(func() { newMover(o, stated, m.Node(), cfg.Logger).run(starting) })
+	}
 	err = serve(ctx, m, server.New(withPeers{m, unused}, store, metricsHandler(m), o.urls()...), listener, cfg.Logger)
 	started()
 	joining.Wait()

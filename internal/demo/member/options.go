@@ -37,10 +37,16 @@ type Options struct {
 	// Join lists base URLs of servers of a running cluster. This member asks these servers to let it join. Join and Peers
 	// exclude each other.
 	Join []string
+	// Founders and Seeds are those of library.Config, in place of Peers and Join. A seed is the "host:port" at which a member
+	// listens for the others. Or there is one seed "dns:NAME:PORT", for all addresses of a name.
+	Founders, Seeds []string
+	// SetAside and Rejoin are those of library.Config.
+	SetAside bool
+	Rejoin   uint64
 	// As is the role in which this member joins: voter (also "") or learner.
 	As string
-	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. To join, a member needs both,
-	// unless RaftAddr and HTTPAddr name a host. If the member's entry in the configuration differs from them, the member has
+	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. With Join or Seeds, a member
+	// needs both, unless RaftAddr and HTTPAddr name a host. If the member's entry in the configuration differs from them, the member has
 	// the entry corrected.
 	Advertise, URL string
 	// ElectionTimeout is that of node.Config.
@@ -150,7 +156,7 @@ func (o Options) config() (library.Config, error) {
 	var errs []error
 	cfg := library.Config{
 		ID: raft.NodeID(o.ID), Cluster: o.Cluster, Dir: o.Data, Listen: o.RaftAddr, Store: storage.Options{New: storage.Kind(o.Log)},
-		Net: transport.Options{Insecure: o.Insecure},
+		Net: transport.Options{Insecure: o.Insecure}, Advertise: o.Advertise, SetAside: o.SetAside, Rejoin: raft.Index(o.Rejoin),
 		Node: node.Config{
 			ElectionTimeout: o.ElectionTimeout, Limits: raft.Limits{
 				CommandBytesMax: kv.CommandBytesMax, SnapshotEntries: o.SnapshotEntries, SnapshotLogBytes: o.SnapshotLogBytes,
@@ -177,11 +183,14 @@ func (o Options) config() (library.Config, error) {
 			}
 		}
 	}
-	if self, err := o.self(); len(o.Join) > 0 {
+	switch self, err := o.self(); {
+	case o.founding():
+		errs = append(errs, o.setFounding(&cfg))
+	case len(o.Join) > 0:
 		errs = append(errs, err)
 		cfg.Advertise = self.Address
-	} else if errs = append(errs, o.joinFlags()); o.Advertise != "" {
-		cfg.Advertise = o.Advertise
+	default:
+		errs = append(errs, o.joinFlags())
 	}
 	// If they are missing, the library's checks would only repeat these errors.
 	readable := o.ID != "" && o.Cluster != "" && o.Data != "" && o.RaftAddr != ""
@@ -196,11 +205,10 @@ func (o Options) config() (library.Config, error) {
 		errs = append(errs, err)
 		cfg.Initial = append(cfg.Initial, peer)
 	}
-	var err error
-	cfg.Net.Resolve, err = o.resolve()
-	errs = append(errs, err, o.checkLog())
-	cfg.Node.Preferences, err = ParseWithout(o.Without)
-	errs = append(errs, err)
+	var unresolved, unknown error
+	cfg.Net.Resolve, unresolved = o.resolve()
+	cfg.Node.Preferences, unknown = ParseWithout(o.Without)
+	errs = append(errs, unresolved, o.checkLog(), unknown)
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
 	}
@@ -218,7 +226,7 @@ func (o Options) config() (library.Config, error) {
 // joinFlags returns an error if flags for joining are given without --join.
 func (o Options) joinFlags() error {
 	if o.As != "" {
-		return errors.New("--as goes with --join; the initial members are voters")
+		return errors.New("--as goes with --join or --seeds; the initial members are voters")
 	}
 	return o.checkPlace(addresses{o.Advertise, o.URL})
 }
@@ -248,11 +256,15 @@ func (o Options) self() (admin.NewMember, error) {
 			errs = append(errs, fmt.Errorf("--join %q: write http://host:port", server))
 		}
 	}
-	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
-		errs = append(errs, fmt.Errorf("--as %q: use voter or learner", o.As))
-	}
-	errs = append(errs, o.checkPlace(addresses{self.Address, self.URL}))
+	errs = append(errs, o.checkAs(), o.checkPlace(addresses{self.Address, self.URL}))
 	return self, errors.Join(errs...)
+}
+
+func (o Options) checkAs() error {
+	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
+		return fmt.Errorf("--as %q: use voter or learner", o.As)
+	}
+	return nil
 }
 
 // urls returns further URLs at which clients may reach this member, beside the URL in the configuration.
@@ -271,6 +283,7 @@ func (o Options) urls() []string {
 
 // flagOf names the flag that sets a field of library.Config, or of its Node.
 var flagOf = map[string]string{
+	"Founders": "--founders", "Seeds": "--seeds", "Meta": "--url", "Learner": "--as learner", "SetAside": "--set-aside", "Rejoin": "--rejoin",
 	"ID": "--id", "Cluster": "--cluster", "Dir": "--data", "Initial": "--peers", "ElectionTimeout": "--election-timeout", "Advertise": "--advertise",
 	"SnapshotEntries": "--snapshot-entries", "SnapshotLogBytes": "--snapshot-log-bytes",
 	"SnapshotTailBytes": "--snapshot-tail-bytes", "SnapshotHoldBytes": "--snapshot-hold-bytes",
@@ -291,10 +304,17 @@ func inFlags(err error) error {
 	return errors.Join(said...)
 }
 
+// remediesInFlags replaces what the errors of library.Config say of other fields.
+var remediesInFlags = strings.NewReplacer("needs Seeds or Founders", "needs --seeds", "needs Seeds,", "needs --seeds,",
+	"with Founders or Seeds, which take its place", "with --founders and --seeds, which take its place", "leave Learner out", "leave it out")
+
 // inFlag does the same for one error.
 func inFlag(err error) error {
 	var field *raft.ConfigError
 	if errors.As(err, &field) && flagOf[field.Field] != "" {
+		if text := field.Err.Error(); remediesInFlags.Replace(text) != text {
+			return fmt.Errorf("%s: %s", flagOf[field.Field], remediesInFlags.Replace(text))
+		}
 		return fmt.Errorf("%s: %w", flagOf[field.Field], field.Err)
 	}
 	return err

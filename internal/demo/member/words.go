@@ -37,7 +37,7 @@ func asCommand(err error) any {
 		return refusal(refused)
 	case errors.Is(err, node.ErrWiped):
 		return "the cluster knows this member with another disk, so this disk is empty or was emptied: " +
-			"raftkv members replace, or --join, puts it in the place of the other"
+			"raftkv members replace, --join or --seeds puts it in the place of the other"
 	}
 	return err
 }

@@ -393,6 +393,20 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 	}
 }
 
+func TestServe_FoundersAndSeedsGoWithoutOtherLists(t *testing.T) {
+	for more, want := range map[string][]string{
+		"--founders n1,n2 --peers n1=h:1=http://h": {"--seeds: missing", "--peers: must be empty with --founders and --seeds"},
+		"--seeds g:1 --join http://h":              {"--join goes without --founders and --seeds"},
+		"--set-aside --rejoin 8":                   {"--set-aside: needs --seeds", "--rejoin: needs --seeds"},
+	} {
+		code, _, errs := run(t, "", strings.Fields("serve --id n1 --data d --raft-addr h:1 --http-addr h:2 "+more)...)
+		assert.Equal(t, 2, code, more)
+		for _, text := range want {
+			assert.Contains(t, errs, text)
+		}
+	}
+}
+
 func TestReads_StaleOnesAskForThat(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

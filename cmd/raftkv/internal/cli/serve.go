@@ -31,6 +31,11 @@ A member may move: if it is started with another --raft-addr, --http-addr, --adv
 change its addresses in the configuration. If all members move at once, give each of them --via with the new addresses of all,
 until "raftkv members" shows them.
 
+Instead of --peers and --join, --founders and --seeds are one command line for every state of a member. --founders are the ids of the
+first members, the same for ever; --seeds are addresses of members on their Raft ports. Empty founders begin the cluster once all of
+them answer. A further member, or one that has lost its disk, joins, and a member that has moved corrects its addresses. --set-aside
+also lets a member with a damaged or older store join again, and --rejoin one that was removed.
+
 HTTP has neither authentication nor encryption: use it only on a network
 that you trust. It is for programs: a member refuses requests that a browser sends for a page of another site. It answers
 requests for IP addresses, localhost, the name of its machine, and the names in --http-addr, --url, --peers, --join and the URLs
@@ -52,7 +57,9 @@ func newServe(streams Streams) *cobra.Command {
     --peers n2=127.0.0.1:5002=http://127.0.0.1:4002 \
     --peers n3=127.0.0.1:5003=http://127.0.0.1:4003
   raftkv serve --id n4 --data /var/lib/raftkv --raft-addr 127.0.0.1:5004 --http-addr 127.0.0.1:4004 \
-    --join http://127.0.0.1:4001,http://127.0.0.1:4002`,
+    --join http://127.0.0.1:4001,http://127.0.0.1:4002
+  raftkv serve --id n1 --data /var/lib/raftkv --raft-addr 10.0.0.1:5001 --http-addr 10.0.0.1:4001 --insecure \
+    --founders n1,n2,n3 --seeds 10.0.0.1:5001,10.0.0.2:5001,10.0.0.3:5001   # or dns:raftkv.internal:5001`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -100,10 +107,17 @@ func newServe(streams Streams) *cobra.Command {
 // joinFlags adds the flags of a member that joins a running cluster.
 func joinFlags(flags *pflag.FlagSet, o *member.Options) {
 	flags.StringSliceVar(&o.Join, "join", nil, "base URLs of servers of a running cluster to join, instead of --peers")
+	flags.StringSliceVar(&o.Founders, "founders", nil, "ids of the first members of the cluster, the same on all members for ever, instead of --peers")
+	flags.StringSliceVar(&o.Seeds, "seeds", nil,
+		"where to ask for the cluster, instead of --join: host:port of members, as in their --raft-addr, or dns:NAME:PORT for all addresses of a name")
+	flags.BoolVar(&o.SetAside, "set-aside", false,
+		"with --seeds: set a damaged or older store aside once a leader confirms this member, and join again")
+	flags.Uint64Var(&o.Rejoin, "rejoin", 0, "with --seeds: if the configuration with this index removed this member, set its store aside and join again")
 	flags.StringVar(&o.As, "as", "", "what to join as: voter or learner (default voter)")
 	flags.StringVar(&o.Advertise, "advertise", "",
-		"host:port at which other members reach this one; default: the one in --peers or, with --join, --raft-addr")
-	flags.StringVar(&o.URL, "url", "", "URL at which clients reach this member; default: the one in --peers or, with --join, http:// and --http-addr")
+		"host:port at which other members reach this one; default: the one in --peers or, with --join or --seeds, --raft-addr")
+	flags.StringVar(&o.URL, "url", "",
+		"URL at which clients reach this member; default: the one in --peers or, with --join or --seeds, http:// and --http-addr")
 }
 
 // snapshotFlags adds the flags of the policy of snapshots.
