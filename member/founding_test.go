@@ -543,6 +543,7 @@ func TestFounding_ALostMajorityIsNotReplaced(t *testing.T) {
 		f.end(i)
 		f.empty(i)
 	}
+	f.await("leads no more, so that it sends them no log", []int{2}, func(m *Member) bool { return m.Status().Role != raft.Leader })
 	f.start(0, 1)
 	for _, i := range []int{0, 1} {
 		require.Eventually(t, func() bool {
