@@ -96,8 +96,8 @@ func (s *Seeker) Changed(now raft.Time, err error) {
 	var pending *raft.ChangePendingError
 	var used *raft.AddressInUseError
 	switch {
-	case err == nil: // the next call of Next sees it
-		m.failed = 0
+	case err == nil: // a later call of Next sees it
+		m.failed, m.next = 0, now+raft.Time(movePause)
 		return
 	case errors.As(err, &later), errors.As(err, &pending): // others have moved, too
 		m.next = now + raft.Time(moveSoon/2+m.draw(moveSoon))

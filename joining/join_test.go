@@ -112,6 +112,13 @@ func TestSeeker_AChangeThatWasGivenUpHasLeftALearner(t *testing.T) {
 	asked := len(w.petitions())
 	w.run(time.Minute)
 	assert.Greater(t, len(w.petitions()), asked, "it has asked for a vote in this run")
+
+	w.answers["h8:1"], w.st = serving("n8", entry("n5")), in(entry("n5"))
+	w.run(time.Minute)
+	w.answers["h8:1"], w.st = serving("n8", learner), in(learner)
+	asked = len(w.petitions())
+	w.run(time.Minute)
+	assert.Len(t, w.petitions(), asked, "it has voted since, so it was demoted on purpose")
 }
 
 func TestSeeker_WhichClusterItJoins(t *testing.T) {
@@ -251,6 +258,16 @@ func TestSeeker_PausesBetweenRequests(t *testing.T) {
 		}
 	}
 	assert.InDelta(t, 8, requests, 3, "in two minutes")
+	requests = 0
+	for range 100 {
+		w.step()
+		if w.now += second / 10; w.change != nil {
+			requests++
+			w.s.Changed(w.now, nil)
+			w.change = nil
+		}
+	}
+	assert.LessOrEqual(t, requests, 11, "also if the entry does not become right in ten seconds")
 }
 
 // Two members have swapped their addresses. No change of one alone is possible.

@@ -1,6 +1,7 @@
 package joining
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -61,7 +62,7 @@ type Seeker struct {
 	next      raft.Time // when the next round begins
 	pause     time.Duration
 	began     bool // the seeds were resolved once
-	seeded    bool // each seed has answered or failed once (rule 3)
+	seeded    bool // each seed that is known now has answered or failed once (rule 3)
 	settled   bool // this member was a member with a leader when Next was last called
 	lost      raft.Time
 
@@ -122,6 +123,7 @@ func (s *Seeker) looking(now raft.Time, st State) bool {
 	switch {
 	case st.Leader != "" && named && !(st.Committed && s.waits(mine, st.Config)):
 		s.settled, s.lost, s.reason, s.pause = true, 0, "", roundMin
+		s.asked = s.asked && mine.Kind != raft.Voter // as a learner afterwards, it was demoted on purpose
 		return len(s.move.along) > 0 && !s.move.right
 	case !s.settled:
 		return true
@@ -145,7 +147,7 @@ func (s *Seeker) waits(mine raft.Member, in raft.Configuration) bool {
 // Resolved begins a round with the addresses of the seeds. err says why some or all seeds have none. Of too many addresses, the
 // first SeedsMax are asked.
 func (s *Seeker) Resolved(now raft.Time, seeds []string, err error) {
-	s.resolving, s.began = false, true
+	s.resolving, s.began = false, s.began || err == nil || len(seeds) > 0 // a look-up that failed has asked nobody
 	s.next, s.pause = now+raft.Time(s.pause), min(2*s.pause, roundMax)
 	if s.unknown = ""; err != nil {
 		s.unknown = err.Error()
@@ -191,9 +193,9 @@ func (s *Seeker) at(address string) *place {
 	return &s.places[i]
 }
 
-// noteSeeded notes that each seed has answered or failed once.
+// noteSeeded notes whether each seed, also one that was found later, has answered or failed once.
 func (s *Seeker) noteSeeded() {
-	s.seeded = s.seeded || s.began && !slices.ContainsFunc(s.places, func(p place) bool { return p.seed && !p.known })
+	s.seeded = s.began && !slices.ContainsFunc(s.places, func(p place) bool { return p.seed && !p.known })
 }
 
 // ask asks all addresses that are due.
@@ -244,8 +246,9 @@ func (s *Seeker) Answered(q Question, r raft.WhoReply, err error) {
 		err = s.foreign(r)
 	}
 	if err != nil {
-		if q.Who.Petition == nil {
+		if known := p.known; q.Who.Petition == nil {
 			p.fails(err.Error())
+			p.known = known || !undecided(err)
 		}
 		s.noteSeeded()
 		return
@@ -255,6 +258,13 @@ func (s *Seeker) Answered(q Question, r raft.WhoReply, err error) {
 		s.learn(r)
 	}
 	s.noteSeeded()
+}
+
+// undecided reports whether a member answered without saying what its store holds: it was too busy, or its release does not
+// know the question. It may belong to a cluster, so a founder waits for it.
+func undecided(err error) bool {
+	var r *raft.Rejection
+	return errors.As(err, &r) && (r.Reason == raft.RejectBusy || r.VersionsMax > 0 && r.VersionsMax < raft.ProtocolFounding)
 }
 
 // foreign returns an error for an answer that does not count.

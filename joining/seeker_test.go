@@ -171,6 +171,23 @@ func TestSeeker_SeedsFirst(t *testing.T) {
 	}
 	w := newWorld(t, of("n2", "n1", "n2"), "h1:1")
 	assert.Nil(t, w.s.Next(0, w.st).List, "nothing is resolved yet")
+	w.s.Resolved(0, nil, errors.New("no such host"))
+	assert.Nil(t, w.s.Next(0, w.st).List, "a look-up that failed has asked nobody")
+	w.s.Resolved(0, []string{"h1:1"}, nil)
+	assert.Nil(t, w.s.Next(0, w.st).List, "a seed that was found later is asked first, too")
+}
+
+// A member that answers without saying what its store holds may belong to a cluster.
+func TestSeeker_AMemberThatDoesNotSayWhatItHoldsIsWaitedFor(t *testing.T) {
+	for _, r := range []*raft.Rejection{{Reason: raft.RejectBusy}, {Reason: raft.RejectMalformed, VersionsMin: 1, VersionsMax: 6}} {
+		w := three(t, "n1")
+		w.seeds, w.answers["h9:1"] = append(w.seeds, "h9:1"), r
+		w.run(time.Minute)
+		assert.Nil(t, w.list)
+		w.answers["h9:1"] = nil
+		w.run(time.Minute)
+		assert.NotNil(t, w.list)
+	}
 }
 
 // Rule 4.

@@ -17,6 +17,9 @@ const (
 	petitionMax = 15 * time.Second
 	// petitionsMax bounds the members whose petitions are carried out at the same time.
 	petitionsMax = 16
+	// A caller that could not be reached waits for unreachablePause, doubled with each failure, up to unreachableMax.
+	unreachablePause = time.Second
+	unreachableMax   = time.Minute
 )
 
 // petitions carries out, on the leader, what callers of Who ask for. A petition only ever concerns the id of its caller, which
@@ -27,6 +30,16 @@ type petitions struct {
 	mu    sync.Mutex
 	grant joining.Grant
 	open  map[raft.NodeID]*petition
+	// unreachable holds the callers that could not be reached lately. Contact with them would keep others from joining, so each
+	// of them waits.
+	unreachable map[raft.NodeID]unreachable
+}
+
+// unreachable says until when a caller is not contacted again, and for how long it waits then.
+type unreachable struct {
+	until raft.Time
+	pause time.Duration
+	err   error
 }
 
 // petition is a change that is being carried out for a caller.
@@ -37,7 +50,7 @@ type petition struct {
 }
 
 func newPetitions(n *Node) *petitions {
-	return &petitions{node: n, open: make(map[raft.NodeID]*petition)}
+	return &petitions{node: n, open: make(map[raft.NodeID]*petition), unreachable: make(map[raft.NodeID]unreachable)}
 }
 
 // answer returns nil once the caller is a member, and otherwise why it is not, or not yet. It waits until ctx ends for the
@@ -67,7 +80,10 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 	if now.Role != raft.Leader {
 		return nil, n.notLeader(now.Leader, "")
 	}
-	if n.cfg.NoRemoteChanges {
+	switch {
+	case !n.cfg.Forward:
+		return nil, fmt.Errorf("raft: the leader, %s, takes no requests from others (Config.Forward): add this member there", n.cfg.ID)
+	case n.cfg.NoRemoteChanges:
 		return nil, &RemoteChangesError{Leader: n.cfg.ID}
 	}
 	p.mu.Lock()
@@ -77,6 +93,9 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 			return nil, fmt.Errorf("raft: another incarnation of %s, %v, is joining at this moment: end one of the two", q.From.ID, begun.from.Incarnation)
 		}
 		return begun, nil
+	}
+	if u, was := p.unreachable[q.From.ID]; was && n.now().Mono < u.until {
+		return nil, u.err
 	}
 	decision, err := p.grant.Decide(n.now().Mono, q, n.knownOf(q.From, now))
 	if err != nil || decision.Change == nil {
@@ -100,8 +119,25 @@ func (p *petitions) carryOut(of *petition, term raft.Term, d joining.Decision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, of.from.ID)
+	p.note(of.from.ID, err)
 	of.err = err
 	close(of.done)
+}
+
+// note notes whether a caller could be reached. p.mu is held.
+func (p *petitions) note(id raft.NodeID, err error) {
+	var failed *UnreachableError
+	u := p.unreachable[id]
+	delete(p.unreachable, id)
+	if !errors.As(err, &failed) {
+		return
+	}
+	if len(p.unreachable) >= petitionsMax {
+		clear(p.unreachable)
+	}
+	u.pause = min(max(2*u.pause, unreachablePause), unreachableMax)
+	u.until, u.err = p.node.now().Mono+raft.Time(u.pause), err
+	p.unreachable[id] = u
 }
 
 // knownOf returns what this leader knows when a petition of the caller arrives.

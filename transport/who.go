@@ -155,6 +155,9 @@ func (t *TCP) answerWho(e raft.Handler, conn net.Conn, q raft.Who) error {
 		return t.sendRejection(conn, err)
 	}
 	t.counters.questions.Add(1)
+	if err := conn.SetDeadline(time.Now().Add(t.options.HandshakeTimeout)); err != nil { // also for the caller to close
+		return err
+	}
 	_, err = conn.Write(opening{versions: ours, reply: &reply}.encode())
 	return err
 }
