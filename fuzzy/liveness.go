@@ -424,7 +424,7 @@ func (p *Profile) quietTime() sim.Time {
 func (l *liveness) end() {
 	c := l.c
 	if l.whole() && c.profile.steady() {
-		c.mustHold(l.leader.status.Role == raft.Leader || l.takeovers < c.stats.Takeovers || c.impatient(l.leader), "L4", "%s lost its leadership in an idle cluster", l.leader)
+		c.mustHold(l.leader.status.Role == raft.Leader || l.takeovers < c.stats.Takeovers || c.impatient(l.leader) || l.succeeded(), "L4", "%s lost its leadership in an idle cluster", l.leader)
 		// A leader whose disk stalls appends a no-op. Until a follower has written it, the leader repeats that append.
 		timeouts := int((c.profile.quietTime()+2*c.profile.World.Disk)/c.profile.ElectionTimeout + 2)
 		beats := (len(c.nodes) - 1) * 2 * 3 * timeouts * max(1, c.profile.Node.Unequal)

@@ -167,3 +167,11 @@ func (l *liveness) checkPrompt() {
 			r.opened, c.now()-r.opened, r.state)
 	}
 }
+
+// succeeded reports whether another member leads because of a TimeoutNow. Nobody asks for a transfer in the quiet, so that
+// message was sent before.
+func (l *liveness) succeeded() bool {
+	return slices.ContainsFunc(l.c.nodes, func(n *node) bool {
+		return n.core != nil && n.status.Role == raft.Leader && n.status.Term == l.quieted+1 && n.status.Cause == raft.CauseTransfer
+	})
+}
