@@ -197,7 +197,7 @@ func TestPetition_AWrongAddressIsRefused(t *testing.T) {
 }
 
 func TestPetition_ALeaderThatTakesNoChangesFromOthersRefuses(t *testing.T) {
-	l := newLoopback(t, 1, func(c *node.Config) { c.NoRemoteChanges = true })
+	l := newLoopback(t, 1, forwards(func(c *node.Config) { c.NoRemoteChanges = true }))
 	leader := l.leader()
 	j := l.seeking("n4", "127.0.0.1:0", "four")
 	reply := j.asks(t, addressOf(l, leader), func(q *raft.Who) { q.Petition = &raft.Petition{} })
