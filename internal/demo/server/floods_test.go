@@ -206,5 +206,5 @@ func TestReply_TheOneThatIsWrittenLongestMakesRoom(t *testing.T) {
 			whole++
 		}
 	}
-	assert.Less(t, whole, len(silent)*3/4) // some requests may be read only when there is room again
+	assert.Less(t, whole, len(silent), "at least one made room") // others may be read only when there is room again
 }
