@@ -90,7 +90,7 @@ func TestBootstrap_OthersNeedNoAddresses(t *testing.T) {
 		propose(t, c.Leader(), "a")
 		c.Converge()
 		for _, id := range c.IDs() {
-			s := c.Node(id).Members().Members
+			s := slices.Clone(c.Node(id).Members().Members)
 			for i := range s {
 				s[i].Incarnation = 0
 			}
