@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/internal/testca"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -507,10 +508,23 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 
 // The store is marked as an older image. Any start refuses it, until it is set aside.
 func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
+	t.Run("with the whole log", func(t *testing.T) { anOlderImageIsSetAside(t, func(*Member) {}) })
+	t.Run("with a log that begins after a snapshot", func(t *testing.T) {
+		anOlderImageIsSetAside(t, func(m *Member) {
+			require.NoError(t, m.node.SetLimits(raft.Limits{SnapshotTailBytes: 1, SnapshotHoldBytes: 1}))
+			_, err := m.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return m.Status().Base.Index > 0 }, patience, 5*time.Millisecond)
+		})
+	})
+}
+
+func anOlderImageIsSetAside(t *testing.T, before func(of *Member)) {
 	f := newFound(t, 3)
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	before(f.members[2])
 	f.end(2)
 	earlier := t.TempDir()
 	require.NoError(t, os.CopyFS(earlier, os.DirFS(f.cfg[2].Dir)))
@@ -571,4 +585,27 @@ func TestFounding_AnAddressThatLeadsElsewhere(t *testing.T) {
 		f.end(3)
 	}
 	assert.Len(t, f.members[0].Members().Configuration.Members, 3)
+}
+
+// What was found by asking may be out of date, and the configuration as well.
+func TestFounding_AMemberIsDialedWhereItWasFoundAndWhereTheConfigurationSays(t *testing.T) {
+	s := &seeker{node: new(node.Node), found: make(map[raft.NodeID]bool)}
+	s.rules = joining.NewSeeker(joining.Config{Self: raft.Peer{ID: "n1", Incarnation: 1}, ClusterName: "test", Address: "h1:1"})
+	s.rules.Resolved(0, []string{"found:1"}, nil)
+	reply := raft.WhoReply{From: raft.Peer{ID: "n2", Incarnation: 2}, ClusterName: "test", Address: "found:1"}
+	s.rules.Answered(joining.Question{Address: "found:1"}, reply, nil)
+	for _, row := range []struct {
+		m    raft.Member
+		want [4]string
+	}{
+		{raft.Member{ID: "n2", Address: "named:1"}, [4]string{"found:1", "named:1", "found:1", "named:1"}},
+		{raft.Member{ID: "n2"}, [4]string{"found:1", "found:1", "found:1", "found:1"}},
+		{raft.Member{ID: "n3", Address: "named:1"}, [4]string{"named:1", "named:1", "named:1", "named:1"}},
+	} {
+		var dialed [4]string
+		for i := range dialed {
+			dialed[i] = s.resolve(row.m)
+		}
+		assert.Equal(t, row.want, dialed, "%+v", row.m)
+	}
 }
