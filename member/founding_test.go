@@ -477,6 +477,9 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		edit        func(*Config)
 	}{
 		{"Seeds", "missing: name addresses of the other members", func(c *Config) { c.Seeds, c.SetAside = Seeds{}, false }},
+		{"Seeds", "missing: name addresses of the other members", func(c *Config) {
+			c.Seeds, c.SetAside, c.Founders = Seeds{}, false, []raft.NodeID{"n2"}
+		}},
 		{"Seeds", `"h1:7000", which is this member itself`, func(c *Config) { c.Seeds = Addresses("h1:7000", "h1:7000") }},
 		{"Seeds", `seed "jobs" is no "host:port"`, func(c *Config) { c.Seeds = DNS("jobs") }},
 		{"Seeds", `seed "0.0.0.0:1" names no machine`, func(c *Config) { c.Seeds = Addresses("h2:1", "0.0.0.0:1") }},
@@ -545,6 +548,31 @@ func anOlderImageIsSetAside(t *testing.T, before func(of *Member)) {
 	f.start(2)
 	f.await("votes again", []int{2}, votes)
 	assert.Equal(t, uint64(3), f.write(2))
+}
+
+// All were down. A founder without its disk is the first to come back, and has its list before it hears of the cluster.
+func TestFounding_AnEmptiedDiskComesBackFirst(t *testing.T) {
+	f := newFound(t, 3)
+	f.start(all...)
+	f.write(0)
+	f.await("votes", all, votes)
+	for _, removed := range []bool{false, true} {
+		if removed {
+			require.Eventually(t, func() bool {
+				_, err := f.members[0].node.RemoveMember(t.Context(), "n3", node.ChangeOptions{})
+				return err == nil
+			}, patience, 50*time.Millisecond)
+		}
+		for _, i := range all {
+			f.end(i)
+		}
+		f.empty(2)
+		f.start(2)
+		f.await("has its list", []int{2}, func(m *Member) bool { return len(m.Members().Configuration.Members) == 3 })
+		f.start(0, 1)
+		f.await("votes again, and waits for nothing", []int{2}, func(m *Member) bool { return votes(m) && len(m.Status().Missing) == 0 })
+	}
+	assert.Equal(t, uint64(2), f.write(2))
 }
 
 // The cluster has lost the disks of its majority. Founders that come back hear of it, and never begin another one.
