@@ -187,6 +187,13 @@ func TestSeeker_AMemberThatDoesNotSayWhatItHoldsIsWaitedFor(t *testing.T) {
 		w.answers["h9:1"] = nil
 		w.run(time.Minute)
 		assert.NotNil(t, w.list)
+
+		w = three(t, "n2")
+		w.answers["h3:1"] = nil
+		w.step()
+		w.answers["h1:1"] = r
+		w.run(time.Minute)
+		assert.NotNil(t, w.list, "n1 has said it once in this run")
 	}
 }
 
@@ -377,8 +384,8 @@ func TestSeeker_TheNumberOfPlacesIsBounded(t *testing.T) {
 	w := newWorld(t, of("n0"))
 	for i := range 2 * joining.SeedsMax {
 		address := "a" + string(rune('a'+i/26)) + string(rune('a'+i%26)) + ":1"
-		r := empty("n9")
-		r.Address = "b" + address
+		r := serving("n9", raft.Member{ID: "n7", Incarnation: 7, Address: "c" + address})
+		r.Address, r.Leader = "b"+address, "n7"
 		w.seeds, w.answers[address] = append(w.seeds, address), r
 	}
 	w.run(10 * time.Second)
