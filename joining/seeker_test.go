@@ -255,6 +255,22 @@ func TestSeeker_AClusterIsHeardOfAtAnyTime(t *testing.T) {
 	assert.NotNil(t, w.heard)
 }
 
+// DNS no longer names an address whose question is open: it is not asked twice at a time, and its answer counts.
+func TestSeeker_AnOpenQuestionOutlivesItsSeed(t *testing.T) {
+	w := three(t, "n2")
+	resolve := func(seeds ...string) []joining.Question {
+		w.s.Resolved(0, seeds, nil)
+		return w.s.Next(0, w.st).Ask
+	}
+	open := resolve("h3:1")
+	require.Len(t, open, 1)
+	assert.Len(t, resolve("h1:1"), 1)
+	assert.Empty(t, resolve("h1:1", "h3:1"))
+	resolve("h1:1")
+	w.s.Answered(open[0], serving("n3"), nil)
+	assert.NotNil(t, w.s.Next(0, w.st).Heard)
+}
+
 // Rules 8 and 9.
 func TestSeeker_WhoHoldsEntry1GoesOn(t *testing.T) {
 	w := three(t, "n2")
