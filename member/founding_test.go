@@ -184,9 +184,10 @@ func TestFounding_AFurtherMemberJoins(t *testing.T) {
 		self, _ := m.Members().Peer(raft.Peer{ID: "n5", Incarnation: m.Status().Incarnation})
 		return self.Kind == raft.Learner && m.Members().Committed && m.Status().Leader != ""
 	})
-	member, _ := f.members[0].Members().Member("n4")
-	assert.Equal(t, f.cfg[3].Listen, member.Address)
-	assert.Equal(t, "http://"+f.cfg[3].Listen, member.Meta)
+	f.await("knows n4", all, func(m *Member) bool {
+		member, _ := m.Members().Member("n4")
+		return member.Address == f.cfg[3].Listen && member.Meta == "http://"+f.cfg[3].Listen
+	})
 	assert.Equal(t, uint64(2), f.write(3))
 }
 
