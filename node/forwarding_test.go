@@ -340,6 +340,46 @@ func TestForward_AFailedSend(t *testing.T) {
 	})
 }
 
+// An answer that has not left is sent again.
+func TestForward_AnAnswerThatIsNotSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		notSent := fmt.Errorf("not connected: %w", raft.ErrNotSent)
+		i.tap.fails.Store(&notSent)
+		r := propose(t, i.c.Node("n2"), "x")
+		assert.NotZero(t, r.Index)
+	})
+}
+
+// A change without a deadline does not wait for ever for an answer that was lost, and waits as long as the change runs.
+func TestForward_AChangeWithoutADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		call := func(c raft.Change) <-chan error {
+			outcome := make(chan error, 1)
+			go func() {
+				_, err := i.c.Node("n2").ChangeMembers(context.Background(), c, 0)
+				outcome <- err
+			}()
+			synctest.Wait()
+			return outcome
+		}
+		i.tap.lose(func(m raft.Message) bool { _, answer := m.Body.(raft.ForwardReply); return answer })
+		lost := call(raft.Change{Demote: []raft.Peer{{ID: "n3"}}})
+		err := soon(t, lost)
+		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "no change is running any more")
+
+		i.tap.lose(func(raft.Message) bool { return false })
+		i.c.Crash("n3")
+		waits := call(raft.Change{Add: []raft.Member{{ID: "n3", Kind: raft.Voter}}, Patience: 10 * time.Minute})
+		time.Sleep(9 * time.Minute)
+		require.Empty(t, waits, "the change still waits for n3")
+		i.c.Start("n3")
+		require.NoError(t, soon(t, waits))
+	})
+}
+
 // Close answers what other members have forwarded before it ends the node.
 func TestForward_CloseLeavesNoRequestWithoutAnOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
