@@ -143,7 +143,8 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 		c.deadline = n.now().Mono + raft.Time(patience)
 		late := time.AfterFunc(patience, func() { c.answer <- f.abandon(c, context.DeadlineExceeded) })
 		defer late.Stop()
-	} else if c.deadline == 0 {
+	}
+	if c.deadline == 0 && kind == raft.ForwardChange {
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go f.watchChange(watching, c, patience)
