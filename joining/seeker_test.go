@@ -310,6 +310,7 @@ func TestSeeker_AnAdvertisedAddressMustLeadToItsMember(t *testing.T) {
 		{"h7:1", nil, `"h7:1", which has not answered yet`},
 		{"127.0.0.1:1", empty("n3", founders...), "leads each machine to itself"},
 		{"localhost:1", errRefused, "leads each machine to itself"},
+		{"[0:0:0:0:0:0:0:1]:1", errRefused, "leads each machine to itself"},
 		{"0.0.0.0:1", nil, `"0.0.0.0:1" names no machine`},
 		{"[::]:1", nil, "names no machine"},
 		{":1", nil, "names no machine"},

@@ -486,6 +486,10 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		{"Advertise", `"0.0.0.0:7000" names no machine`, func(c *Config) { c.Advertise = "0.0.0.0:7000" }},
 		{"Learner", "founders vote", func(c *Config) { c.Learner = true }},
 		{"Meta", "1025 bytes", func(c *Config) { c.Meta = strings.Repeat("m", 1025) }},
+		{"Meta", "is no UTF-8", func(c *Config) { c.Meta = "\xff" }},
+		{"Initial", `member n2: "[::]:7000" names no machine`, func(c *Config) {
+			*c = Config{ID: "n1", Cluster: "c", Dir: "d", Listen: ":1", Initial: []raft.Member{{ID: "n1", Address: "h1:1"}, {ID: "n2", Address: "[::]:7000"}}}
+		}},
 		{"Initial", "must be empty with Founders or Seeds", func(c *Config) { c.Initial = []raft.Member{{ID: "n1", Address: "h1:7000"}} }},
 		{"Storage", "must be empty with SetAside", func(c *Config) { c.Storage = storage.NewMemory() }},
 		{"Transport", "cannot ask who is there", func(c *Config) { c.Transport, c.Listen, c.Advertise = struct{ raft.Transport }{own}, "", "h1:1" }},

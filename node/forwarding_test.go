@@ -340,6 +340,25 @@ func TestForward_AFailedSend(t *testing.T) {
 	})
 }
 
+// A Meta that JSON would change is refused.
+func TestForward_AMetaThatIsNoText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := forwarding(t)
+		leadBy(t, c, "n1")
+		meta := "\xff"
+		m := raft.Member{ID: "n4", Address: "n4:1", Meta: meta}
+		for _, change := range []raft.Change{
+			{Add: []raft.Member{m}}, {Update: []raft.Update{{Peer: raft.Peer{ID: "n3"}, Meta: &meta}}},
+			{Replace: []raft.Replacement{{Old: raft.Peer{ID: "n3"}, New: m}}},
+		} {
+			_, err := c.Node("n2").ChangeMembers(within(t, time.Minute), change, 0)
+			var wrong *raft.ConfigError
+			require.ErrorAs(t, err, &wrong)
+			assert.Equal(t, "Meta", wrong.Field)
+		}
+	})
+}
+
 // An answer that has not left is sent again.
 func TestForward_AnAnswerThatIsNotSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
