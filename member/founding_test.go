@@ -143,6 +143,7 @@ var all = []int{0, 1, 2}
 func TestFounding_ThreeEmptyMachines(t *testing.T) {
 	f := newFound(t, 3)
 	f.start(2, 1)
+	assert.NotContains(t, f.members[1].Status().LeaderReason, "no list of initial members")
 	require.Eventually(t, func() bool {
 		return strings.Contains(strings.Join(f.members[1].Status().Missing, "\n"), "founder n1 has not been found: looked for at "+f.cfg[0].Listen)
 	}, patience, 5*time.Millisecond)
@@ -319,6 +320,7 @@ func TestFounding_ADamagedStoreIsSetAside(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.await("has the command", []int{2}, func(m *Member) bool { return m.Status().Applied >= f.members[0].Status().Applied })
 	f.end(2)
 	damage(t, f.cfg[2].Dir)
 	_, err := Start(t.Context(), f.cfg[2], &counter{})
@@ -341,6 +343,7 @@ func TestFounding_ADamagedStoreIsKeptWithoutALeader(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.await("has the command", []int{1}, func(m *Member) bool { return m.Status().Applied >= f.members[0].Status().Applied })
 	for _, i := range all {
 		f.end(i)
 	}
