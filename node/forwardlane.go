@@ -100,11 +100,11 @@ func (f *forwards) deliver(l *forwardLane) (again bool) {
 			continue
 		}
 		f.sender.Forget(c.counter)
-		next := forward.Unknown
+		a := forwardAnswer{next: forward.Unknown}
 		if notSent {
-			next = forward.Again
+			a = forwardAnswer{next: forward.Again, cause: err}
 		}
-		f.finish(c.counter, forwardAnswer{next: next})
+		f.finish(c.counter, a)
 	}
 	return again
 }

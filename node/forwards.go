@@ -161,7 +161,11 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 			return raft.ForwardReply{}, a.cause
 		}
 		if a.reply.Outcome == 0 {
-			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: n.leaderIn(now), Reason: "this member could not send the request to it"}}
+			why := &NotLeaderError{Leader: n.leaderIn(now), Reason: "this member could not send the request to it"}
+			if a.cause != nil { // such as an expired certificate
+				why.Reason += ": " + a.cause.Error()
+			}
+			return raft.ForwardReply{}, &notNow{NotLeaderError: why}
 		}
 		n.counters.forwards.notApplied.Add(1)
 		return raft.ForwardReply{}, f.notApplied(a.reply, now.Leader)
