@@ -471,6 +471,38 @@ func TestFounding_FoundersThatDiffer(t *testing.T) {
 	assert.Equal(t, uint64(1), f.write(1))
 }
 
+// A founder that does not exist keeps the others from beginning a cluster. They say who is missing, and where they have looked.
+func TestFounding_AFounderThatIsAStranger(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n1", "n2", "n9"}
+	}
+	f.start(0, 1)
+	f.await("misses n9", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "founder n9 has not been found: looked for at ")
+	})
+	for _, m := range f.members[:2] {
+		assert.Zero(t, m.Status().Cluster)
+		assert.Zero(t, m.Status().Term)
+	}
+}
+
+// A member whose own founders lack it begins no cluster, and joins that of the founders.
+func TestFounding_TheFoundersLackTheMember(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n2", "n3"}
+	}
+	f.start(0)
+	f.await("misses a leader", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "no leader of the cluster answers")
+	})
+	assert.Zero(t, f.members[0].Status().Cluster)
+	f.start(1, 2)
+	f.await("votes", all, votes)
+	assert.Equal(t, uint64(1), f.write(0))
+}
+
 func TestConfig_FoundersAndSeeds(t *testing.T) {
 	valid := Config{ID: "n1", Cluster: "test", Dir: "d", Listen: "h1:7000", Founders: []raft.NodeID{"n1", "n2"}, Seeds: DNS("jobs:7000"), SetAside: true}
 	require.NoError(t, valid.Validate())

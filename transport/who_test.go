@@ -218,6 +218,11 @@ func TestWho_TheCertificatesOfBothSidesAreChecked(t *testing.T) {
 		_, err = a.Who(t.Context(), b.Addr().String(), q)
 		require.Error(t, err, name)
 		assert.False(t, asked, name)
+		if name == "of another member" { // a certificate for c petitions for a
+			var refused *raft.Rejection
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, raft.RejectCertificate, refused.Reason)
+		}
 		require.NoError(t, a.Close())
 	}
 	assert.Positive(t, b.Stats().Rejected[raft.RejectCertificate])
