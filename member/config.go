@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -31,7 +32,7 @@ type Config struct {
 	Founders []raft.NodeID
 	Seeds    Seeds
 	// Meta is the application's text for this member's entry in the configuration, such as a client URL; "" leaves it as it is. At
-	// most raft.MetaBytesMax bytes. It needs Founders or Seeds.
+	// most raft.MetaBytesMax bytes of UTF-8. It needs Founders or Seeds.
 	Meta string
 	// Learner lets this member join as a learner, and stay one. A founder cannot be one.
 	Learner bool
@@ -98,6 +99,12 @@ func (c Config) Validate() error {
 	problem(c.Node.Forward, "Node.Forward", "must be empty: NoForward beside Node decides")
 	problem(c.Node.Founders != nil, "Node.Founders", above)
 	problem(c.Node.Meta != "", "Node.Meta", above)
+	for _, m := range c.Initial {
+		err := joining.CheckAddress(m.Address)
+		if wrong := err != nil && m.Address != "" && c.Transport == nil && c.Net.Resolve == nil; wrong { // others may give an address its meaning
+			p = append(p, &raft.ConfigError{Field: "Initial", Err: fmt.Errorf("member %s: %w", m.ID, err)})
+		}
+	}
 	p = append(p, c.foundingProblems()...)
 	var ofNode interface{ Unwrap() []error }
 	n := c.node()

@@ -81,7 +81,8 @@ type Options struct {
 	// at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pause between two dials of a peer. The pause doubles after each dial that fails, and
-	// after a connection that lasts for less than the pause. It has a random part. Defaults: 10 ms and 1 s.
+	// after a connection that lasts for less than the pause. It has a random part. Defaults: 10 ms and 1 s. With a RedialMax above
+	// 1 s, refusals may not count (raft.PeerStatus), so the place of a lost member may be free only after 10 s.
 	RedialMin, RedialMax time.Duration
 
 	// Logger gets at most one line every ten seconds for each kind of trouble. Nil: no logging.
