@@ -101,7 +101,7 @@ func network(dir string) error {
 		return fmt.Errorf("mounting /etc/resolv.conf: %w", err)
 	}
 	for _, line := range []string{
-		"link set lo up", "link add " + bridge + " type bridge", "addr add " + hostAddress + "/16 dev " + bridge, "link set " + bridge + " up",
+		"link set lo up", "link add " + bridge + " address 02:00:00:00:00:01 type bridge", "addr add " + hostAddress + "/16 dev " + bridge, "link set " + bridge + " up",
 	} {
 		if err := ip(line); err != nil {
 			return err
