@@ -121,11 +121,22 @@ func (f *found) write(i int) uint64 {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for {
-		result, err := f.members[i].Propose(ctx, []byte("+"))
+		result, err := f.members[i].Propose(ctx, []byte(increment))
 		if err == nil {
 			return binary.BigEndian.Uint64(result.Data)
 		}
 		require.NoError(f.t, ctx.Err(), "%v", err)
+	}
+}
+
+// increment is a command that nothing else in a store looks like.
+const increment = "one more, please"
+
+// holds waits until the members have applied all writes.
+func (f *found) holds(which ...int) {
+	for _, i := range which {
+		_, err := f.members[i].ReadIndex(f.t.Context())
+		require.NoError(f.t, err)
 	}
 }
 
@@ -184,9 +195,10 @@ func TestFounding_AFurtherMemberJoins(t *testing.T) {
 		self, _ := m.Members().Peer(raft.Peer{ID: "n5", Incarnation: m.Status().Incarnation})
 		return self.Kind == raft.Learner && m.Members().Committed && m.Status().Leader != ""
 	})
-	member, _ := f.members[0].Members().Member("n4")
-	assert.Equal(t, f.cfg[3].Listen, member.Address)
-	assert.Equal(t, "http://"+f.cfg[3].Listen, member.Meta)
+	f.await("knows n4", all, func(m *Member) bool {
+		member, _ := m.Members().Member("n4")
+		return member.Address == f.cfg[3].Listen && member.Meta == "http://"+f.cfg[3].Listen
+	})
 	assert.Equal(t, uint64(2), f.write(3))
 }
 
@@ -318,6 +330,7 @@ func TestFounding_ADamagedStoreIsSetAside(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(2)
 	f.end(2)
 	damage(t, f.cfg[2].Dir)
 	_, err := Start(t.Context(), f.cfg[2], &counter{})
@@ -340,6 +353,7 @@ func TestFounding_ADamagedStoreIsKeptWithoutALeader(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(all...)
 	for _, i := range all {
 		f.end(i)
 	}
@@ -365,7 +379,7 @@ func damage(t *testing.T, dir string) {
 	for _, name := range segments {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		if at := strings.LastIndex(string(text), "+"); at > 0 {
+		if at := strings.LastIndex(string(text), increment); at > 0 {
 			text[at] = '-'
 			require.NoError(t, os.WriteFile(name, text, 0o600))
 			hit = true
