@@ -29,4 +29,6 @@ var questions = []Mutant{
 		value("node/petition.go", `n.cfg.NoRemoteChanges`, `false`)).arranged().outside("node", "Petition_ALeaderThatTakes"),
 	mutant("X110", "a member's silence begins when it was last heard", "when the leader took office", "tests",
 		value("node/petition.go", `!heard.IsZero()`, `false`)).arranged().outside("node", "Petition_AMemberThatIsHeard"),
+	mutant("X120", "all lanes of a connection go to one address", "each to the one that the resolver returns then", "tests",
+		value("transport/dial.go", `at == ""`, `true`)).arranged().outside("transport", "AllLanesGoToOne"),
 }
