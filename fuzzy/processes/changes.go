@@ -113,8 +113,8 @@ func (w *world) prepare(m *member, joins bool) error {
 	})
 }
 
-// dismiss marks the member for removal. A member that joins by itself could ask to join again after its removal. dismiss
-// therefore restarts such a member without --join.
+// dismiss marks the member for removal. A member that joins by itself, and is not named yet, could still join. dismiss therefore
+// restarts such a member without --join.
 func (w *world) dismiss(m *member) error {
 	m.becomes(func(p *place) { p.role, p.leaves = "", true })
 	if !m.joining() {
