@@ -52,7 +52,8 @@ func (w *world) pick(f Fault, now admin.Members) (all []*member) {
 // spares returns the members that are not part of the wanted membership.
 func (w *world) spares(f Fault) (all []*member) {
 	for i := range w.members {
-		if m := w.members[(f.Other+i)%len(w.members)]; m.now().out {
+		m := w.members[(f.Other+i)%len(w.members)]
+		if p := m.now(); p.out && p.by == "" { // by: the configuration may still name it
 			all = append(all, m)
 		}
 	}
