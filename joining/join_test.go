@@ -250,6 +250,18 @@ func TestSeeker_YieldsToALaterChange(t *testing.T) {
 	assert.Nil(t, w.change.Update[0].Address, "somebody has given it an address since it first asked")
 	assert.Equal(t, "meta n5", *w.change.Update[0].Meta)
 
+	later = moved
+	later.Meta = "by hand"
+	w = newWorld(t, of("n5"))
+	w.st = in(moved)
+	w.step()
+	w.s.Changed(w.now, errors.New("no quorum"))
+	w.st, w.change = in(later), nil
+	w.run(time.Minute)
+	require.NotNil(t, w.change)
+	assert.Equal(t, "h5:1", *w.change.Update[0].Address)
+	assert.Nil(t, w.change.Update[0].Meta, "somebody has given it a Meta since it first asked")
+
 	w = newWorld(t, of("n5"))
 	w.st = in(moved)
 	w.step()
@@ -311,6 +323,16 @@ func TestSeeker_AnAddressOfAnotherMember(t *testing.T) {
 	w.s.Changed(w.now, nil)
 	w.step()
 	assert.Empty(t, w.missing())
+
+	w = newWorld(t, of("n5"), "s:1")
+	r.From.Incarnation++
+	w.answers["s:1"], w.st = r, in(mine, theirs)
+	w.step()
+	w.s.Changed(w.now, &raft.AddressInUseError{ID: "n5", Address: "h5:1", By: "n6"})
+	w.change = nil
+	w.run(5 * time.Second)
+	require.NotNil(t, w.change)
+	assert.Len(t, w.change.Update, 1, "another store of n6 is not the one whose entry has the address")
 }
 
 func TestConfig_Validate(t *testing.T) {

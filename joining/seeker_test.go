@@ -187,6 +187,13 @@ func TestSeeker_AMemberThatDoesNotSayWhatItHoldsIsWaitedFor(t *testing.T) {
 		w.answers["h9:1"] = nil
 		w.run(time.Minute)
 		assert.NotNil(t, w.list)
+
+		w = three(t, "n2")
+		w.answers["h3:1"] = nil
+		w.step()
+		w.answers["h1:1"] = r
+		w.run(time.Minute)
+		assert.NotNil(t, w.list, "n1 has said it once in this run")
 	}
 }
 
@@ -246,6 +253,22 @@ func TestSeeker_AClusterIsHeardOfAtAnyTime(t *testing.T) {
 	w.answers["h3:1"] = serving("n3")
 	w.run(5 * time.Second)
 	assert.NotNil(t, w.heard)
+}
+
+// DNS no longer names an address whose question is open: it is not asked twice at a time, and its answer counts.
+func TestSeeker_AnOpenQuestionOutlivesItsSeed(t *testing.T) {
+	w := three(t, "n2")
+	resolve := func(seeds ...string) []joining.Question {
+		w.s.Resolved(0, seeds, nil)
+		return w.s.Next(0, w.st).Ask
+	}
+	open := resolve("h3:1")
+	require.Len(t, open, 1)
+	assert.Len(t, resolve("h1:1"), 1)
+	assert.Empty(t, resolve("h1:1", "h3:1"))
+	resolve("h1:1")
+	w.s.Answered(open[0], serving("n3"), nil)
+	assert.NotNil(t, w.s.Next(0, w.st).Heard)
 }
 
 // Rules 8 and 9.
@@ -377,8 +400,8 @@ func TestSeeker_TheNumberOfPlacesIsBounded(t *testing.T) {
 	w := newWorld(t, of("n0"))
 	for i := range 2 * joining.SeedsMax {
 		address := "a" + string(rune('a'+i/26)) + string(rune('a'+i%26)) + ":1"
-		r := empty("n9")
-		r.Address = "b" + address
+		r := serving("n9", raft.Member{ID: "n7", Incarnation: 7, Address: "c" + address})
+		r.Address, r.Leader = "b"+address, "n7"
 		w.seeds, w.answers[address] = append(w.seeds, address), r
 	}
 	w.run(10 * time.Second)

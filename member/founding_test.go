@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/internal/testca"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -121,11 +122,22 @@ func (f *found) write(i int) uint64 {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for {
-		result, err := f.members[i].Propose(ctx, []byte("+"))
+		result, err := f.members[i].Propose(ctx, []byte(increment))
 		if err == nil {
 			return binary.BigEndian.Uint64(result.Data)
 		}
 		require.NoError(f.t, ctx.Err(), "%v", err)
+	}
+}
+
+// increment is a command that nothing else in a store looks like.
+const increment = "one more, please"
+
+// holds waits until the members have applied all writes.
+func (f *found) holds(which ...int) {
+	for _, i := range which {
+		_, err := f.members[i].ReadIndex(f.t.Context())
+		require.NoError(f.t, err)
 	}
 }
 
@@ -184,9 +196,10 @@ func TestFounding_AFurtherMemberJoins(t *testing.T) {
 		self, _ := m.Members().Peer(raft.Peer{ID: "n5", Incarnation: m.Status().Incarnation})
 		return self.Kind == raft.Learner && m.Members().Committed && m.Status().Leader != ""
 	})
-	member, _ := f.members[0].Members().Member("n4")
-	assert.Equal(t, f.cfg[3].Listen, member.Address)
-	assert.Equal(t, "http://"+f.cfg[3].Listen, member.Meta)
+	f.await("knows n4", all, func(m *Member) bool {
+		member, _ := m.Members().Member("n4")
+		return member.Address == f.cfg[3].Listen && member.Meta == "http://"+f.cfg[3].Listen
+	})
 	assert.Equal(t, uint64(2), f.write(3))
 }
 
@@ -318,6 +331,7 @@ func TestFounding_ADamagedStoreIsSetAside(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(2)
 	f.end(2)
 	damage(t, f.cfg[2].Dir)
 	_, err := Start(t.Context(), f.cfg[2], &counter{})
@@ -340,6 +354,7 @@ func TestFounding_ADamagedStoreIsKeptWithoutALeader(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(all...)
 	for _, i := range all {
 		f.end(i)
 	}
@@ -365,7 +380,7 @@ func damage(t *testing.T, dir string) {
 	for _, name := range segments {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		if at := strings.LastIndex(string(text), "+"); at > 0 {
+		if at := strings.LastIndex(string(text), increment); at > 0 {
 			text[at] = '-'
 			require.NoError(t, os.WriteFile(name, text, 0o600))
 			hit = true
@@ -476,6 +491,9 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		edit        func(*Config)
 	}{
 		{"Seeds", "missing: name addresses of the other members", func(c *Config) { c.Seeds, c.SetAside = Seeds{}, false }},
+		{"Seeds", "missing: name addresses of the other members", func(c *Config) {
+			c.Seeds, c.SetAside, c.Founders = Seeds{}, false, []raft.NodeID{"n2"}
+		}},
 		{"Seeds", `"h1:7000", which is this member itself`, func(c *Config) { c.Seeds = Addresses("h1:7000", "h1:7000") }},
 		{"Seeds", `seed "jobs" is no "host:port"`, func(c *Config) { c.Seeds = DNS("jobs") }},
 		{"Seeds", `seed "0.0.0.0:1" names no machine`, func(c *Config) { c.Seeds = Addresses("h2:1", "0.0.0.0:1") }},
@@ -507,10 +525,23 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 
 // The store is marked as an older image. Any start refuses it, until it is set aside.
 func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
+	t.Run("with the whole log", func(t *testing.T) { anOlderImageIsSetAside(t, func(*Member) {}) })
+	t.Run("with a log that begins after a snapshot", func(t *testing.T) {
+		anOlderImageIsSetAside(t, func(m *Member) {
+			require.NoError(t, m.node.SetLimits(raft.Limits{SnapshotTailBytes: 1, SnapshotHoldBytes: 1}))
+			_, err := m.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return m.Status().Base.Index > 0 }, patience, 5*time.Millisecond)
+		})
+	})
+}
+
+func anOlderImageIsSetAside(t *testing.T, before func(of *Member)) {
 	f := newFound(t, 3)
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	before(f.members[2])
 	f.end(2)
 	earlier := t.TempDir()
 	require.NoError(t, os.CopyFS(earlier, os.DirFS(f.cfg[2].Dir)))
@@ -531,6 +562,31 @@ func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
 	f.start(2)
 	f.await("votes again", []int{2}, votes)
 	assert.Equal(t, uint64(3), f.write(2))
+}
+
+// All were down. A founder without its disk is the first to come back, and has its list before it hears of the cluster.
+func TestFounding_AnEmptiedDiskComesBackFirst(t *testing.T) {
+	f := newFound(t, 3)
+	f.start(all...)
+	f.write(0)
+	f.await("votes", all, votes)
+	for _, removed := range []bool{false, true} {
+		if removed {
+			require.Eventually(t, func() bool {
+				_, err := f.members[0].node.RemoveMember(t.Context(), "n3", node.ChangeOptions{})
+				return err == nil
+			}, patience, 50*time.Millisecond)
+		}
+		for _, i := range all {
+			f.end(i)
+		}
+		f.empty(2)
+		f.start(2)
+		f.await("has its list", []int{2}, func(m *Member) bool { return len(m.Members().Configuration.Members) == 3 })
+		f.start(0, 1)
+		f.await("votes again, and waits for nothing", []int{2}, func(m *Member) bool { return votes(m) && len(m.Status().Missing) == 0 })
+	}
+	assert.Equal(t, uint64(2), f.write(2))
 }
 
 // The cluster has lost the disks of its majority. Founders that come back hear of it, and never begin another one.
@@ -571,4 +627,27 @@ func TestFounding_AnAddressThatLeadsElsewhere(t *testing.T) {
 		f.end(3)
 	}
 	assert.Len(t, f.members[0].Members().Configuration.Members, 3)
+}
+
+// What was found by asking may be out of date, and the configuration as well.
+func TestFounding_AMemberIsDialedWhereItWasFoundAndWhereTheConfigurationSays(t *testing.T) {
+	s := &seeker{node: new(node.Node), found: make(map[raft.NodeID]bool)}
+	s.rules = joining.NewSeeker(joining.Config{Self: raft.Peer{ID: "n1", Incarnation: 1}, ClusterName: "test", Address: "h1:1"})
+	s.rules.Resolved(0, []string{"found:1"}, nil)
+	reply := raft.WhoReply{From: raft.Peer{ID: "n2", Incarnation: 2}, ClusterName: "test", Address: "found:1"}
+	s.rules.Answered(joining.Question{Address: "found:1"}, reply, nil)
+	for _, row := range []struct {
+		m    raft.Member
+		want [4]string
+	}{
+		{raft.Member{ID: "n2", Address: "named:1"}, [4]string{"found:1", "named:1", "found:1", "named:1"}},
+		{raft.Member{ID: "n2"}, [4]string{"found:1", "found:1", "found:1", "found:1"}},
+		{raft.Member{ID: "n3", Address: "named:1"}, [4]string{"named:1", "named:1", "named:1", "named:1"}},
+	} {
+		var dialed [4]string
+		for i := range dialed {
+			dialed[i] = s.resolve(row.m)
+		}
+		assert.Equal(t, row.want, dialed, "%+v", row.m)
+	}
 }

@@ -144,6 +144,20 @@ func TestForward_ChangesOfMembersAndTransfers(t *testing.T) {
 	})
 }
 
+// The leader gives a change up with its caller, so that another one may join.
+func TestForward_AChangeEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := forwarding(t)
+		leadBy(t, c, "n1")
+		c.Join("n4")
+		_, err := c.Node("n2").AddMember(within(t, time.Second), raft.Member{ID: "n9", Address: "n9:1"}, node.ChangeOptions{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Millisecond)
+		_, err = c.Node("n1").AddMember(within(t, time.Minute), c.Member("n4"), node.ChangeOptions{})
+		assert.NoError(t, err)
+	})
+}
+
 func TestForward_NoRemoteChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := forwarding(t, func(cfg *node.Config) { cfg.NoRemoteChanges = true })

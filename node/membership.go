@@ -131,6 +131,9 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 // the leader ends meanwhile, the change continues: the next leader finishes it, and Members, WatchMembers and Status show its
 // progress. A change without effect succeeds once a majority has confirmed that this member still leads.
 //
+// A member that sent the call on may learn of the change after the answer: its Members shows the change later, as on every other
+// follower. Use the result, or wait with WatchMembers.
+//
 // If the Incarnation of a joining member is 0, the leader first makes contact with that member, in both directions. If there
 // is no contact within 5 s, or within 20 election timeouts if they are longer, nothing changes. Start the member before you
 // add it.

@@ -76,6 +76,21 @@ func TestWho_EveryFieldArrives(t *testing.T) {
 	}
 }
 
+// A cut that is made while a member answers loses the answer.
+func TestWho_ACutOfTheNetworkLosesTheAnswer(t *testing.T) {
+	network := transport.NewNetwork()
+	a, b := network.Join("a"), network.Join("b")
+	defer func() { require.NoError(t, a.Close()); require.NoError(t, b.Close()) }()
+	r := transporttest.NewRecorder("b")
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) {
+		network.Cut("a", "b")
+		return raft.WhoReply{From: firstOf("b"), ClusterName: "test"}, nil
+	}
+	require.NoError(t, b.Start(r))
+	_, err := a.Who(t.Context(), "b:1", question("a"))
+	require.ErrorAs(t, err, new(*transport.WhoError))
+}
+
 // answering listens, reads a question, and answers each caller with these bytes. nil: it says nothing and closes nothing.
 func answering(t *testing.T, with []byte) string {
 	t.Helper()
