@@ -199,7 +199,7 @@ func TestSeeker_AMemberWithoutSeedsOnlyCorrectsItsEntry(t *testing.T) {
 	moved.Address, moved.Meta = "old:1", "kept"
 	cfg := of("n5")
 	cfg.EntryOnly, cfg.Meta = true, ""
-	w := newWorld(t, cfg)
+	w := newWorld(t, cfg, "h7:1")
 	w.st = joining.State{}
 	w.run(time.Minute)
 	assert.Empty(t, w.asked)
