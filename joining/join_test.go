@@ -346,6 +346,12 @@ func TestConfig_Validate(t *testing.T) {
 		{"too many founders", func(c *joining.Config) { c.Founders = make([]raft.NodeID, 256) }, "Founders: 256 ids"},
 		{"no address", func(c *joining.Config) { c.Address = "" }, "Advertise: missing"},
 		{"a wildcard", func(c *joining.Config) { c.Address = "0.0.0.0:7000" }, "Advertise: \"0.0.0.0:7000\" names no machine"},
+		{"a wildcard in its long form", func(c *joining.Config) { c.Address = "[0:0:0:0:0:0:0:0]:7000" }, "names no machine"},
+		{"a wildcard as an IPv4 address in IPv6", func(c *joining.Config) { c.Address = "[::ffff:0.0.0.0]:7000" }, "names no machine"},
+		{"a wildcard with a zone", func(c *joining.Config) { c.Address = "[::%eth0]:7000" }, "names no machine"},
+		{"a control character", func(c *joining.Config) { c.Address = "h\x07:7000" }, `"h\a:7000" has other characters`},
+		{"no UTF-8", func(c *joining.Config) { c.Address = "h\xff:7000" }, `"h\xff:7000" has other characters`},
+		{"a Meta that is no text", func(c *joining.Config) { c.Meta = "\xff" }, `Meta: "\xff" is no UTF-8`},
 		{"a long Meta", func(c *joining.Config) { c.Meta = strings.Repeat("m", 1025) }, "Meta: 1025 bytes"},
 		{"a founder that is to be a learner", func(c *joining.Config) { c.Learner = true }, "Learner: n1 is a founder"},
 	} {

@@ -2,6 +2,7 @@ package joining_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -333,6 +334,7 @@ func TestSeeker_AnAdvertisedAddressMustLeadToItsMember(t *testing.T) {
 		{"h7:1", nil, `"h7:1", which has not answered yet`},
 		{"127.0.0.1:1", empty("n3", founders...), "leads each machine to itself"},
 		{"localhost:1", errRefused, "leads each machine to itself"},
+		{"[0:0:0:0:0:0:0:1]:1", errRefused, "leads each machine to itself"},
 		{"0.0.0.0:1", nil, `"0.0.0.0:1" names no machine`},
 		{"[::]:1", nil, "names no machine"},
 		{":1", nil, "names no machine"},
@@ -411,4 +413,27 @@ func TestSeeker_TheNumberOfPlacesIsBounded(t *testing.T) {
 	}
 	slices.Sort(places)
 	assert.LessOrEqual(t, len(slices.Compact(places)), 2*joining.SeedsMax)
+}
+
+// However many addresses others name, each founder is asked where it says that it is.
+func TestSeeker_FoundersHaveTheirPlaces(t *testing.T) {
+	seeds, founders := []string{"h2:1"}, []raft.NodeID{"n1", "n2"}
+	for i := range joining.SeedsMax - 1 {
+		seeds = append(seeds, fmt.Sprintf("s%d:1", i))
+	}
+	w := newWorld(t, of("n1", founders...), seeds...)
+	for i, at := range seeds[1:] {
+		r := empty("n9")
+		r.From.Incarnation, r.Address = raft.Incarnation(i+1), "found-"+at
+		w.answers[at] = r
+	}
+	extra := empty("n9")
+	extra.Address = "extra:1"
+	w.answers["found-s0:1"], w.answers["found-s1:1"] = extra, errRefused
+	w.run(5 * time.Second)
+	late := empty("n2", founders...)
+	late.Address = "late:1"
+	w.answers["h2:1"], w.answers["late:1"] = late, late
+	w.run(5 * time.Second)
+	assert.NotNil(t, w.list, w.missing())
 }

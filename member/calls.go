@@ -55,6 +55,9 @@ func (m *Member) Watch(ctx context.Context) iter.Seq[raft.Leadership] { return m
 func (m *Member) Ready(ctx context.Context) error {
 	for {
 		err := m.node.Ready(ctx)
+		if unready := (*node.NotReadyError)(nil); m.seeker != nil && errors.As(err, &unready) {
+			unready.Reason = m.Status().LeaderReason
+		}
 		if m.seeker == nil || !errors.Is(err, node.ErrWiped) {
 			return err
 		}

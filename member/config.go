@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -17,7 +18,7 @@ type Config struct {
 	// ID, Cluster and Initial are as in node.Config. ID names this member, and Cluster its cluster. Initial lists the
 	// initial members of a new cluster: the same list on each of them. A member without Initial waits until it is added.
 	// Advertise is the "host:port" at which the other members reach this member, and Meta the application's text about it, such
-	// as a client URL, of at most raft.MetaBytesMax bytes. A member whose entry in the configuration has another Advertise or
+	// as a client URL, of at most raft.MetaBytesMax bytes of UTF-8. A member whose entry in the configuration has another Advertise or
 	// Meta corrects it, once after a start, through the leader. An empty one leaves the entry as it is.
 	ID        raft.NodeID
 	Cluster   string
@@ -97,6 +98,12 @@ func (c Config) Validate() error {
 	problem(c.Node.Forward, "Node.Forward", "must be empty: NoForward beside Node decides")
 	problem(c.Node.Founders != nil, "Node.Founders", above)
 	problem(c.Node.Meta != "", "Node.Meta", above)
+	for _, m := range c.Initial {
+		err := joining.CheckAddress(m.Address)
+		if wrong := err != nil && m.Address != "" && c.Transport == nil && c.Net.Resolve == nil; wrong { // others may give an address its meaning
+			p = append(p, &raft.ConfigError{Field: "Initial", Err: fmt.Errorf("member %s: %w", m.ID, err)})
+		}
+	}
 	p = append(p, c.foundingProblems()...)
 	var ofNode interface{ Unwrap() []error }
 	n := c.node()

@@ -155,6 +155,7 @@ var all = []int{0, 1, 2}
 func TestFounding_ThreeEmptyMachines(t *testing.T) {
 	f := newFound(t, 3)
 	f.start(2, 1)
+	assert.NotContains(t, f.members[1].Status().LeaderReason, "no list of initial members")
 	require.Eventually(t, func() bool {
 		return strings.Contains(strings.Join(f.members[1].Status().Missing, "\n"), "founder n1 has not been found: looked for at "+f.cfg[0].Listen)
 	}, patience, 5*time.Millisecond)
@@ -482,6 +483,38 @@ func TestFounding_FoundersThatDiffer(t *testing.T) {
 	assert.Equal(t, uint64(1), f.write(1))
 }
 
+// A founder that does not exist keeps the others from beginning a cluster. They say who is missing, and where they have looked.
+func TestFounding_AFounderThatIsAStranger(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n1", "n2", "n9"}
+	}
+	f.start(0, 1)
+	f.await("misses n9", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "founder n9 has not been found: looked for at ")
+	})
+	for _, m := range f.members[:2] {
+		assert.Zero(t, m.Status().Cluster)
+		assert.Zero(t, m.Status().Term)
+	}
+}
+
+// A member whose own founders lack it begins no cluster, and joins that of the founders.
+func TestFounding_TheFoundersLackTheMember(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n2", "n3"}
+	}
+	f.start(0)
+	f.await("misses a leader", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "no leader of the cluster answers")
+	})
+	assert.Zero(t, f.members[0].Status().Cluster)
+	f.start(1, 2)
+	f.await("votes", all, votes)
+	assert.Equal(t, uint64(1), f.write(0))
+}
+
 func TestConfig_FoundersAndSeeds(t *testing.T) {
 	valid := Config{ID: "n1", Cluster: "test", Dir: "d", Listen: "h1:7000", Founders: []raft.NodeID{"n1", "n2"}, Seeds: DNS("jobs:7000"), SetAside: true}
 	require.NoError(t, valid.Validate())
@@ -503,6 +536,10 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		{"Advertise", `"0.0.0.0:7000" names no machine`, func(c *Config) { c.Advertise = "0.0.0.0:7000" }},
 		{"Learner", "founders vote", func(c *Config) { c.Learner = true }},
 		{"Meta", "1025 bytes", func(c *Config) { c.Meta = strings.Repeat("m", 1025) }},
+		{"Meta", "is no UTF-8", func(c *Config) { c.Meta = "\xff" }},
+		{"Initial", `member n2: "[::]:7000" names no machine`, func(c *Config) {
+			*c = Config{ID: "n1", Cluster: "c", Dir: "d", Listen: ":1", Initial: []raft.Member{{ID: "n1", Address: "h1:1"}, {ID: "n2", Address: "[::]:7000"}}}
+		}},
 		{"Initial", "must be empty with Founders or Seeds", func(c *Config) { c.Initial = []raft.Member{{ID: "n1", Address: "h1:7000"}} }},
 		{"Storage", "must be empty with SetAside", func(c *Config) { c.Storage = storage.NewMemory() }},
 		{"Transport", "cannot ask who is there", func(c *Config) { c.Transport, c.Listen, c.Advertise = struct{ raft.Transport }{own}, "", "h1:1" }},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -218,6 +219,9 @@ func (m *Member) Status() node.Status {
 	s.Certificate = m.Certificate()
 	if m.seeker != nil {
 		s.Missing = append(s.Missing, m.seeker.missing()...)
+	}
+	if seeks := m.seeker != nil && len(s.Missing) > 0; seeks && len(s.Members) == 0 && s.Err == nil && s.MajorityLost == "" && !s.Wiped {
+		s.LeaderReason = "no cluster yet: " + strings.Join(s.Missing, "; ") // the node does not know that it looks for one
 	}
 	return s
 }

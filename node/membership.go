@@ -158,7 +158,8 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 // and the members that have joined stay learners. To continue, add one of them as a voter again.
 //
 // If the error matches ErrOutcomeUnknown, the change may have begun. If it has begun, it continues. If ctx has ended, the
-// error also matches ctx.Err(). Unlike a command, the same change may be requested again.
+// error also matches ctx.Err(). Unlike a command, the same change may be requested again. If the answer of another member was
+// lost and ctx has no deadline, the call ends so within 30 s (or 60 election timeouts) after no change runs any more.
 func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
 	if n.withinFSM() {
 		return Members{}, ErrWithinFSM

@@ -19,9 +19,9 @@ const (
 	petitionMax = 15 * time.Second
 	// petitionsMax bounds the members whose petitions are carried out at the same time.
 	petitionsMax = 16
-	// A caller that could not be reached waits for unreachablePause, doubled with each failure, up to unreachableMax.
-	unreachablePause = time.Second
-	unreachableMax   = time.Minute
+	// A caller with which contact has failed waits for contactPause, doubled with each failure, up to contactPauseMax.
+	contactPause    = time.Second
+	contactPauseMax = time.Minute
 	// placePause is the time between two looks at a member that is to be replaced.
 	placePause = 100 * time.Millisecond
 )
@@ -34,13 +34,13 @@ type petitions struct {
 	mu    sync.Mutex
 	grant joining.Grant
 	open  map[raft.NodeID]*petition
-	// unreachable holds the callers that could not be reached lately. Contact with them would keep others from joining, so each
-	// of them waits.
-	unreachable map[raft.NodeID]unreachable
+	// waits holds the callers that could not be reached lately, or whose store may not join. Contact with them would keep others
+	// from joining, so each of them waits.
+	waits map[raft.NodeID]waiting
 }
 
-// unreachable says until when a caller is not contacted again, and for how long it waits then.
-type unreachable struct {
+// waiting says until when a caller is not contacted again, and for how long it waits then.
+type waiting struct {
 	until raft.Time
 	pause time.Duration
 	err   error
@@ -54,7 +54,7 @@ type petition struct {
 }
 
 func newPetitions(n *Node) *petitions {
-	return &petitions{node: n, open: make(map[raft.NodeID]*petition), unreachable: make(map[raft.NodeID]unreachable)}
+	return &petitions{node: n, open: make(map[raft.NodeID]*petition), waits: make(map[raft.NodeID]waiting)}
 }
 
 // answer returns nil once the caller is a member, and otherwise why it is not, or not yet. It waits until ctx ends for the
@@ -98,8 +98,8 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 		}
 		return begun, nil
 	}
-	if u, was := p.unreachable[q.From.ID]; was && n.now().Mono < u.until {
-		return nil, u.err
+	if w, was := p.waits[q.From.ID]; was && n.now().Mono < w.until {
+		return nil, w.err
 	}
 	decision, err := p.grant.Decide(n.now().Mono, q, n.knownOf(q.From, now))
 	if err != nil || decision.Change == nil {
@@ -181,20 +181,27 @@ func (p *petitions) carryOut(of *petition, term raft.Term, d joining.Decision) {
 	close(of.done)
 }
 
-// note notes whether a caller could be reached. p.mu is held.
+// note notes whether contact with a caller has failed. p.mu is held.
 func (p *petitions) note(id raft.NodeID, err error) {
-	var failed *UnreachableError
-	u := p.unreachable[id]
-	delete(p.unreachable, id)
-	if !errors.As(err, &failed) {
+	w := p.waits[id]
+	delete(p.waits, id)
+	if !contactFailed(err) {
 		return
 	}
-	if len(p.unreachable) >= petitionsMax {
-		clear(p.unreachable)
+	if len(p.waits) >= petitionsMax {
+		clear(p.waits)
 	}
-	u.pause = min(max(2*u.pause, unreachablePause), unreachableMax)
-	u.until, u.err = p.node.now().Mono+raft.Time(u.pause), err
-	p.unreachable[id] = u
+	w.pause = min(max(2*w.pause, contactPause), contactPauseMax)
+	w.until, w.err = p.node.now().Mono+raft.Time(w.pause), err
+	p.waits[id] = w
+}
+
+// contactFailed reports whether contact would fail again soon with the same error.
+func contactFailed(err error) bool {
+	var silent *UnreachableError
+	var store *raft.NotEmptyError
+	var removed *raft.WasRemovedError
+	return errors.As(err, &silent) || errors.As(err, &store) || errors.As(err, &removed)
 }
 
 // knownOf returns what this leader knows when a petition of the caller arrives.

@@ -17,7 +17,7 @@ func TestPetitions_ACallerThatCannotBeReachedPauses(t *testing.T) {
 	failed := fmt.Errorf("raft: %w", &UnreachableError{ID: "n4", Err: errors.New("refused")})
 	pause := func() time.Duration {
 		p.note("n4", failed)
-		return p.unreachable["n4"].pause
+		return p.waits["n4"].pause
 	}
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
 		expect.Equal(t, want*time.Second, pause())
@@ -26,6 +26,6 @@ func TestPetitions_ACallerThatCannotBeReachedPauses(t *testing.T) {
 	expect.Equal(t, time.Second, pause(), "it was reached in between")
 	for i := range 1000 {
 		p.note(raft.NodeID(fmt.Sprint("s", i)), failed)
-		expect.LessOrEqual(t, len(p.unreachable), petitionsMax)
+		expect.LessOrEqual(t, len(p.waits), petitionsMax)
 	}
 }

@@ -210,6 +210,36 @@ func TestPetition_AnIDInUseIsRefused(t *testing.T) {
 	assert.Equal(t, before, leader.Members())
 }
 
+// A member slept through so many later removals that its own is forgotten. It still does not come back by itself.
+func TestPetition_AStoreWhoseRemovalIsForgotten(t *testing.T) {
+	l := newLoopback(t, 1, forwards())
+	leader := l.leader()
+	propose(t, leader, "first")
+	at := addressOf(l, leader)
+	j := l.seeking("n4", "127.0.0.1:0", "four")
+	j.petitions(t, at, raft.Petition{Learner: true}, never)
+	require.Eventually(t, func() bool { return j.Members().Committed && j.Status().Term > 0 }, time.Minute, time.Millisecond)
+	require.NoError(t, j.Close())
+	remove := func(p raft.Peer) {
+		_, err := leader.ChangeMembers(within(t, time.Minute), raft.Change{Remove: []raft.Peer{p}}, 0)
+		require.NoError(t, err)
+	}
+	remove(j.self)
+	for i := range raft.RemovedMax {
+		other := raft.Member{ID: "n9", Incarnation: raft.Incarnation(i + 1), Address: "127.0.0.1:1", Kind: raft.Learner}
+		_, err := leader.ChangeMembers(within(t, time.Minute), raft.Change{Add: []raft.Member{other}}, 0)
+		require.NoError(t, err)
+		remove(other.Peer())
+	}
+	j = l.seeking("n4", "127.0.0.1:0", "four")
+	for range 3 {
+		reply := j.asks(t, at, func(q *raft.Who) { q.Petition = &raft.Petition{} })
+		assert.False(t, reply.Granted)
+		assert.Contains(t, reply.Reason, "its member may have been removed")
+	}
+	assert.Len(t, leader.Members().Members, 1)
+}
+
 // An address that leads elsewhere never gets into the configuration.
 func TestPetition_AWrongAddressIsRefused(t *testing.T) {
 	l := newLoopback(t, 1, forwards(), func(c *node.Config) { c.ElectionTimeout = 100 * time.Millisecond })

@@ -2,8 +2,10 @@ package transport
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -106,6 +109,28 @@ func TestWho_TheTimeOfAnAnswer(t *testing.T) {
 	assert.Equal(t, time.Second, o.whoTime(raft.Who{}))
 	assert.Equal(t, whoWorkMax, o.whoTime(raft.Who{Confirm: true}))
 	assert.Equal(t, whoWorkMax, o.whoTime(raft.Who{Petition: &raft.Petition{}}))
+}
+
+// A caller that never closes after its answer holds no connection.
+func TestWho_ACallerThatStaysAfterItsAnswer(t *testing.T) {
+	b, err := Listen("127.0.0.1:0", Options{HandshakeTimeout: 200 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	r := transporttest.NewRecorder("b")
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) {
+		return raft.WhoReply{From: r.Self.From, ClusterName: r.Self.ClusterName}, nil
+	}
+	require.NoError(t, b.Start(r))
+	conn, err := net.Dial("tcp", b.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	q := raft.Who{ClusterName: r.Self.ClusterName, From: raft.Peer{ID: "a", Incarnation: 1}, Address: "a:1"}
+	_, err = conn.Write(opening{versions: versions{raft.ProtocolFounding, ours.max}, who: &q}.encode())
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err, "the member ends the connection")
+	assert.NotEmpty(t, answer)
 }
 
 func TestWho_WhatNoMemberAsksOrAnswersIsRefused(t *testing.T) {

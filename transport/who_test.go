@@ -117,6 +117,23 @@ func answering(t *testing.T, with []byte) string {
 	return l.Addr().String()
 }
 
+// What a member says about itself gets into the configuration, also through JSON.
+func TestWho_TextsAreUTF8(t *testing.T) {
+	a, _ := start(t, "a", transport.Options{})
+	b, r := start(t, "b", transport.Options{})
+	reply := raft.WhoReply{From: firstOf("b"), ClusterName: "test"}
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) { return reply, nil }
+	q := raft.Who{ClusterName: "test", From: firstOf("a"), Address: "a:1", Petition: &raft.Petition{}}
+	_, err := a.Who(t.Context(), b.Addr().String(), q)
+	require.NoError(t, err)
+	q.Petition.Meta = "\xff"
+	_, err = a.Who(t.Context(), b.Addr().String(), q)
+	require.Error(t, err, "the question is malformed")
+	q.Petition.Meta, reply.Meta = "", "\xff"
+	_, err = a.Who(t.Context(), b.Addr().String(), q)
+	require.ErrorIs(t, err, transport.ErrMalformed)
+}
+
 func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 	leaks.Check(t)
 	a, err := transport.Listen(loopback, transport.Options{HandshakeTimeout: 300 * time.Millisecond})
@@ -216,6 +233,11 @@ func TestWho_TheCertificatesOfBothSidesAreChecked(t *testing.T) {
 		_, err = a.Who(t.Context(), b.Addr().String(), q)
 		require.Error(t, err, name)
 		assert.False(t, asked, name)
+		if name == "of another member" { // a certificate for c petitions for a
+			var refused *raft.Rejection
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, raft.RejectCertificate, refused.Reason)
+		}
 		require.NoError(t, a.Close())
 	}
 	assert.Positive(t, b.Stats().Rejected[raft.RejectCertificate])
