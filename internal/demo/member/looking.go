@@ -123,12 +123,16 @@ func (o Options) remedy(err error) error {
 	case errors.As(err, &removed):
 		return fmt.Errorf("%w\nraftkv serve %s --rejoin %d, %s, %s, and lets the member join again with an empty one", err, join, removed.Index, rest, aside)
 	case errors.As(err, &kept): // it says what is missing
-		return fmt.Errorf("%w; the store is kept: %s", inFlag(kept.Why), strings.ReplaceAll(kept.Reason, "(storage.SetAside)", "(move the directory in --data away)"))
+		return fmt.Errorf("%w; the store is kept: %s", inFlag(kept.Why), keptInFlags.Replace(kept.Reason))
 	case !damaged(err) || o.SetAside || len(o.Join) > 0:
 		return err
 	}
 	return fmt.Errorf("%w\nraftkv serve %s, %s, %s once a leader confirms this member, and lets it join again with an empty one", err, join, rest, aside)
 }
+
+// keptInFlags replaces functions and fields in the reason of a *joining.KeptError.
+var keptInFlags = strings.NewReplacer("(storage.SetAside)", "(move the directory in --data away)",
+	"with storage.SetAside", "(move the directory in --data away)", "member.Config.Rejoin", "--rejoin")
 
 // WithRemedy adds a remedy to the error if no member can start with the store.
 func WithRemedy(err error) error { return Options{}.remedy(err) }

@@ -97,7 +97,7 @@ func TestLooking_AStoreThatCannotBeUsedHasARemedy(t *testing.T) {
 	assert.ErrorContains(t, o.remedy(damaged), "raftkv serve --set-aside, with")
 	o.SetAside = true
 	assert.Equal(t, damaged, o.remedy(damaged))
-	kept := &joining.KeptError{Why: damaged, Reason: "look at it, and set it aside yourself (storage.SetAside)"}
+	kept := &joining.KeptError{Why: damaged, Reason: "look at it, and set it aside yourself with storage.SetAside"}
 	assert.ErrorContains(t, o.remedy(kept), "look at it, and set it aside yourself (move the directory in --data away)")
 	assert.ErrorContains(t, Options{}.remedy(damaged), "raftkv serve --join URL, in place of --peers, sets")
 	assert.ErrorContains(t, Options{}.remedy(removed), "raftkv serve --join URL --rejoin 18, in place of --peers, sets")
