@@ -98,7 +98,7 @@ func TestGrant_WhatIsRefused(t *testing.T) {
 		{"a long address", func(q *raft.Who, _ *joining.Leader) { q.Address = strings.Repeat("h", 300) + ":1" }, new(*raft.ConfigError), "302 bytes"},
 		{"a long Meta", func(q *raft.Who, _ *joining.Leader) { q.Petition.Meta = strings.Repeat("m", 1025) }, new(*raft.ConfigError), "Meta has 1025 bytes"},
 		{"a configuration that may be rolled back", func(_ *raft.Who, l *joining.Leader) { l.Committed = false }, new(*raft.ChangePendingError), "wait"},
-		{"the id of the leader", func(q *raft.Who, _ *joining.Leader) { q.From.ID = "n1" }, new(*joining.InUseError), "otherwise choose another id"},
+		{"the id of the leader", func(q *raft.Who, _ *joining.Leader) { q.From.ID = "n1" }, new(*joining.InUseError), "otherwise end it, or choose another id"},
 		{"a store that was removed", func(_ *raft.Who, l *joining.Leader) {
 			l.Config.Removed = []raft.Removal{{Peer: raft.Peer{ID: "n3", Incarnation: 9}, Index: 5}}
 		}, new(*raft.WasRemovedError), "removed by configuration 5"},

@@ -194,6 +194,23 @@ func TestSeeker_CorrectsItsEntryOnce(t *testing.T) {
 	assert.Nil(t, w.change, "somebody has changed it since")
 }
 
+func TestSeeker_AMemberWithoutSeedsOnlyCorrectsItsEntry(t *testing.T) {
+	moved := entry("n5")
+	moved.Address, moved.Meta = "old:1", "kept"
+	cfg := of("n5")
+	cfg.EntryOnly, cfg.Meta = true, ""
+	w := newWorld(t, cfg, "h7:1")
+	w.st = joining.State{}
+	w.run(time.Minute)
+	assert.Empty(t, w.asked)
+	assert.Empty(t, w.s.Missing(w.st))
+	w.st = in(moved)
+	w.step()
+	address := "h5:1"
+	assert.Equal(t, &raft.Change{Update: []raft.Update{{Peer: peer("n5"), Address: &address}}}, w.change)
+	assert.Empty(t, w.asked)
+}
+
 func TestSeeker_WhenItCorrectsNothing(t *testing.T) {
 	moved := entry("n5")
 	moved.Address = "old:1"

@@ -34,6 +34,7 @@ type Config struct {
 	// the one in the configuration.
 	Address, Meta string
 	Learner       bool // it joins as a learner, and stays one
+	EntryOnly     bool // it looks for no cluster, and only corrects its entry; Address may be "", which leaves the one there
 }
 
 // Validate returns all problems, joined, each as a *raft.ConfigError, or nil.

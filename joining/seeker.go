@@ -63,7 +63,7 @@ type Seeker struct {
 	pause     time.Duration
 	began     bool // the seeds were resolved once
 	seeded    bool // each seed that is known now has answered or failed once (rule 3)
-	settled   bool // this member was a member with a leader when Next was last called
+	settled   bool // this member was a member with a leader when Next was last called, or looks for none
 	lost      raft.Time
 
 	heard *raft.WhoReply // the first answer by which a cluster was heard of (rule 4)
@@ -91,13 +91,13 @@ type place struct {
 
 // NewSeeker returns the seeker of a member that has just started. The configuration must be valid.
 func NewSeeker(cfg Config) *Seeker {
-	return &Seeker{cfg: cfg, pause: roundMin, move: newMover(cfg)}
+	return &Seeker{cfg: cfg, pause: roundMin, settled: cfg.EntryOnly, move: newMover(cfg)}
 }
 
 // Next says what to do now.
 func (s *Seeker) Next(now raft.Time, st State) (a Action) {
 	s.expire(now)
-	if s.looking(now, st) {
+	if !s.cfg.EntryOnly && s.looking(now, st) {
 		if a.Resolve = !s.resolving && now >= s.next; a.Resolve {
 			s.resolving = true
 		}

@@ -28,7 +28,7 @@ type Member struct {
 	node         *node.Node
 	tcp          *transport.TCP // nil: Config.Transport is used
 	certificates *certificates  // nil: there are none
-	seeker       *seeker        // nil: there are neither Founders nor Seeds
+	seeker       *seeker        // nil: this member neither looks for its cluster nor corrects its entry
 	done         chan struct{}
 }
 
@@ -85,7 +85,7 @@ func (m *Member) startOnStore(ctx context.Context, fsm raft.FSM, t raft.Transpor
 
 // listen returns the transport.
 func (m *Member) listen() (raft.Transport, error) {
-	if m.cfg.founding() {
+	if m.cfg.corrects() {
 		m.seeker = &seeker{cfg: m.cfg, log: m.cfg.Logger}
 	}
 	if m.cfg.Transport != nil {
@@ -105,7 +105,7 @@ func (m *Member) listen() (raft.Transport, error) {
 		}
 		opts.TLSSource = m.certificates.config.Load
 	}
-	if m.seeker != nil {
+	if m.cfg.founding() {
 		opts.Resolve = m.seeker.composed(opts.Resolve)
 	}
 	tcp, err := transport.Listen(m.cfg.Listen, opts)

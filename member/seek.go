@@ -16,7 +16,8 @@ import (
 // changeTimeout bounds one request to correct the member's entry.
 const changeTimeout = 15 * time.Second
 
-// seeker runs the rules of package joining beside the node: it asks the seeds, and carries out what follows from the answers.
+// seeker runs the rules of package joining beside the node: it asks the seeds, and carries out what follows from the answers. A
+// member without Founders and Seeds only corrects its entry.
 type seeker struct {
 	cfg     Config
 	carrier raft.WhoCarrier

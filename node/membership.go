@@ -77,7 +77,10 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 // first, and both change roles at once.
 //
 // If the id stays the same, the leader asks the process at the address for its incarnation. If the process answers with the
-// incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed.
+// incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed. The new
+// incarnation takes the place at once if it answers at the former address, after 2 s in which every known address has refused the
+// leader, and otherwise after 10 s of silence: ReplaceMember waits for that. If the leader hears the former incarnation meanwhile,
+// the error is a *joining.InUseError: end that process first.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
@@ -143,6 +146,7 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //     or *ConfigError, which may wrap a *PriorityError: look at Members and correct the call. After a call with an unknown outcome, *MemberExistsError and
 //     *UnknownMemberError say that the change took place.
 //   - *UnreachableError, *NotEmptyError, *WasRemovedError: the joining member is not ready.
+//   - *joining.InUseError: the member whose id another store is to take over may still run.
 //   - *EarlierReleaseError: upgrade the members that it names.
 //   - *raft.AppVersionError: the program of the member that joins or is promoted is too old: start a newer one there.
 //   - *QuorumLossError that does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
@@ -175,6 +179,9 @@ func (n *Node) changeHere(ctx context.Context, term raft.Term, c raft.Change, if
 		return Members{}, err
 	}
 	defer end()
+	if err := n.petitions.awaitPlaces(ctx, c); err != nil {
+		return Members{}, err
+	}
 	req, err := n.requests.change(raft.ChangeRequested{Term: term, IfIndex: ifIndex, Change: c})
 	if err != nil {
 		return Members{}, err

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +22,8 @@ const (
 	// A caller with which contact has failed waits for contactPause, doubled with each failure, up to contactPauseMax.
 	contactPause    = time.Second
 	contactPauseMax = time.Minute
+	// placePause is the time between two looks at a member that is to be replaced.
+	placePause = 100 * time.Millisecond
 )
 
 // petitions carries out, on the leader, what callers of Who ask for. A petition only ever concerns the id of its caller, which
@@ -108,6 +112,59 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 	p.open[q.From.ID] = begun
 	n.wg.Go(func() { p.carryOut(begun, now.Term, decision) })
 	return begun, nil
+}
+
+// awaitPlaces waits until each member that another incarnation of its id is to replace may be replaced, by the rules for petitions.
+// There was contact with the new incarnations. One that has answered at the address of the former one proves that this one is gone.
+func (p *petitions) awaitPlaces(ctx context.Context, c raft.Change) error {
+	in := p.node.Members()
+	for _, r := range c.Replace {
+		old, named := in.Member(r.Old.ID)
+		if r.Old.Incarnation != 0 {
+			old, named = in.Peer(r.Old)
+		}
+		by := r.New.Peer()
+		if !named || by.ID != old.ID || by == old.Peer() || r.New.Address == old.Address {
+			continue
+		}
+		if err := p.awaitPlace(ctx, by, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitPlace waits for one place. It fails as soon as the leader hears the former incarnation.
+func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Member) error {
+	n := p.node
+	term, began := raft.Term(0), n.now().Mono
+	for {
+		led, _ := n.watched.load()
+		if term = cmp.Or(term, led.Term); led.Role != raft.Leader || led.Term != term {
+			return n.notLeader(led.Leader, "")
+		}
+		now, known := n.now().Mono, n.knownOf(by, led)
+		p.mu.Lock()
+		err := p.grant.Place(now, by, old, known)
+		p.mu.Unlock()
+		if err == nil {
+			return nil
+		}
+		i := slices.IndexFunc(known.Seen, func(s joining.Seen) bool { return s.Peer == old.Peer() })
+		if i < 0 || known.Seen[i].Silence < time.Duration(now-began) {
+			return err
+		}
+		pause := time.NewTimer(placePause)
+		select {
+		case <-pause.C:
+		case <-n.stop:
+			pause.Stop()
+			return n.ended()
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%w (%w)", err, ctx.Err())
+		}
+	}
 }
 
 func (p *petitions) carryOut(of *petition, term raft.Term, d joining.Decision) {
