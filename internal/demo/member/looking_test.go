@@ -163,3 +163,9 @@ func TestLooking_TheServersInJoinNameTheSeeds(t *testing.T) {
 	_, err = look(t.Context())
 	assert.ErrorContains(t, err, "--join: no server answers")
 }
+
+// Clients may use a name that leads to all members, as a service in Kubernetes does.
+func TestOptions_NamesOfSeedsAreOwnNames(t *testing.T) {
+	assert.Contains(t, Options{Seeds: []string{"dns:jobs:7000"}}.urls(), "http://jobs:7000")
+	assert.Contains(t, Options{Seeds: []string{"jobs-0.jobs:7000"}}.urls(), "http://jobs-0.jobs:7000")
+}

@@ -220,6 +220,9 @@ func (o Options) urls() []string {
 	if name, err := os.Hostname(); err == nil {
 		urls = append(urls, "http://"+name)
 	}
+	for _, seed := range o.Seeds { // which may be one name for all members, too
+		urls = append(urls, "http://"+strings.TrimPrefix(seed, "dns:"))
+	}
 	for _, text := range o.Peers {
 		if m, err := ParsePeer(text); err == nil {
 			urls = append(urls, m.Meta)
