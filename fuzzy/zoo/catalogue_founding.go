@@ -58,7 +58,7 @@ var founding = []Mutant{
 	tested("J137", "a member that has moved is dialed where it was found", "where the configuration says", "member", "Founding_AllAddresses",
 		instead("member/seek.go", `return found[0]`, `_ = found`)),
 	tested("J138", "Rejoin counts for one removal", "for each", "member", "Founding_ARemoved",
-		value("member/discard.go", `m.cfg.Rejoin == removed.Index`, `m.cfg.Rejoin != 0`),
+		value("joining/discard.go", `rejoin == removed.Index`, `rejoin != 0`),
 		value("member/discard.go", `was.Index != m.cfg.Rejoin`, `false`)),
 	tested("J139", "a damaged store says of which cluster it is", "it does not", "member", "Founding_ADamagedStoreIsSetAside",
 		instead("storage/boltload.go", `damage.Cluster = log.Bootstrap.Cluster`, `_ = log`)),
