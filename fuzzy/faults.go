@@ -52,14 +52,15 @@ const (
 	Lie      // members hear that a process has ended, which lives
 	Favorite // the voter with the highest priority crashes
 
-	Retune // see given.go: a member runs with other limits for a while
+	Retune   // see given.go: a member runs with other limits for a while
+	Blackout // see aside.go: the stores of a majority are damaged at once
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite", "retune",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite", "retune", "blackout",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -240,6 +241,8 @@ func (m *nemesis) onOne(c *cluster) bool {
 	case Retune:
 		m.retune(c, n)
 		return true
+	case Blackout:
+		m.blackout(c)
 	case Drift, Jump:
 		return m.setClock(c, n)
 	}
@@ -283,6 +286,9 @@ func (m *nemesis) lose(c *cluster, n *node) {
 }
 
 func (m *nemesis) mayLose(c *cluster, n *node) bool {
+	if !n.keepsOne() || m.rate.Fault == Rot && c.profile.Members.Pace > 0 && c.newestCommitted() == nil {
+		return false
+	}
 	if c.profile.Members.on() && c.newestCommitted() != nil {
 		return !n.disk.damaged && !n.disk.files.spoiled && (c.profile.Beyond || c.spares(n))
 	}

@@ -70,6 +70,7 @@ type stage int
 const (
 	electing stage = iota
 	serving
+	joins        // processes get their places, see liveness_joining.go
 	settling     // the running change of members ends
 	transferring // see liveness_transfer.go
 	converging
@@ -78,7 +79,7 @@ const (
 	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L15", "L13", "L2", "L5", "L4", "L6"}
+var stageRules = [...]string{"L1", "L3", "L23", "L15", "L13", "L2", "L5", "L4", "L6"}
 
 // An election attempt takes at most two units: one for a wait of up to two election timeouts, and one for the exchanges of
 // pre-votes and votes. In some worlds the exchanges take longer than the wait. There, candidates disturb each other until
@@ -181,6 +182,8 @@ func (l *liveness) watch() {
 		reached = l.elected()
 	case serving:
 		reached = l.serves()
+	case joins:
+		reached = l.joined()
 	case settling:
 		reached = l.settles()
 	case transferring:
@@ -215,7 +218,11 @@ func (l *liveness) watch() {
 		l.next(serving)
 	case reached && l.stage == serving:
 		c.work.stopped = true
-		if l.next(transferring); c.profile.Members.on() {
+		switch l.next(transferring); {
+		case c.profile.Members.Pace > 0:
+			l.stage = joins
+			l.beginJoins()
+		case c.profile.Members.on():
 			l.stage = settling
 		}
 	case reached && l.stage == converging:
@@ -250,6 +257,8 @@ func (l *liveness) limit() sim.Time {
 		limit += 2 * 2 * l.grown
 	case settling:
 		limit += l.c.profile.settleTime()
+	case joins:
+		limit += l.c.profile.settleTime() + l.c.unpaced(joinTime)
 	}
 	return limit
 }
@@ -279,7 +288,7 @@ func (l *liveness) backlog() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members continues", "the leadership is not transferred", "their logs are not equal", "the log of a restarted one is not", "", "no member leads that still has the links to lead"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", fmt.Sprintf("%v has no place, or a petition is open", l.displaced()), "the change of members continues", "the leadership is not transferred", "their logs are not equal", "the log of a restarted one is not", "", "no member leads that still has the links to lead"}[l.stage]
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -493,6 +502,9 @@ func (c *cluster) describe() string {
 		}
 		if l := configured(n.log); l != nil && c.profile.Members.on() {
 			fmt.Fprintf(&b, "  uses %v\n", l)
+		}
+		if s := &n.seeking; s.rules != nil && c.profile.Members.Pace > 0 {
+			fmt.Fprintf(&b, "  at %s, waits for %q\n", n.place, s.rules.Missing(n.state()))
 		}
 	}
 	return b.String()

@@ -39,11 +39,17 @@ type node struct {
 	lists     *sim.Stream        // decides that
 	rumors    *sim.Stream        // see hearsay
 	seeking   seeking
-	misled    bool   // the list differs from that of the rest
-	forever   bool   // its faults are permanent: it is not in the healed quorum
-	upgraded  bool   // to the newest release
-	removedIn uint32 // the life, plus 1, in which it learned about its removal
-	ended     bool   // it was removed from the cluster, and starts again only after its disk is emptied
+	desk      desk       // of its petitioners, if it leads
+	aside     *aside     // the search for a leader that lets it set its store aside; nil: there is none
+	rejoin    raft.Index // the removal that it is started with to join again; 0: none
+	removal   removalTold
+	places    []string // all addresses at which it was
+	diedAt    sim.Time // when its last process ended
+	misled    bool     // the list differs from that of the rest
+	forever   bool     // its faults are permanent: it is not in the healed quorum
+	upgraded  bool     // to the newest release
+	removedIn uint32   // the life, plus 1, in which it learned about its removal
+	ended     bool     // it was removed from the cluster, and starts again only after its disk is emptied
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -129,7 +135,10 @@ func (n *node) now() raft.Now {
 
 // start starts a process from the contents of the disk.
 func (n *node) start() {
-	if n.core != nil || n.disk.damaged || n.forever || n.ended {
+	if n.core == nil && n.disk.damaged && !n.forever {
+		n.beginAside()
+	}
+	if n.core != nil || n.disk.damaged || n.forever || n.ended || n.rejoinsAsTold() || n.comesLater() {
 		return
 	}
 	if !n.openFiles() || !n.recoverLog() {
@@ -171,9 +180,14 @@ func (n *node) start() {
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.startNews()
 	n.beginForwards()
+	n.desk = desk{}
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.checkStartRemoved(n, err) || n.c.check.isOutdated(n, err) {
+	if n.c.check.checkStartRemoved(n, err) {
+		n.refused(err)
+		return
+	}
+	if n.c.check.isOutdated(n, err) {
 		return
 	}
 	if err != nil {
@@ -217,6 +231,7 @@ func (n *node) crash() {
 		return
 	}
 	n.c.stats.Crashes++
+	n.diedAt = n.c.now()
 	n.hosted.abandon()
 	n.c.check.checkHeldFiles(n)
 	n.cutFiles()
@@ -348,6 +363,12 @@ func (n *node) handle(e event) {
 		n.asks(e.a)
 	case evGiven, evTold, evForget, evSeek:
 		n.learns(e)
+	case evServe:
+		n.serves(e.a)
+	case evContact:
+		n.contact(e.a)
+	case evOverdue:
+		n.desk.overdue(n, e.a)
 	case evExit:
 		n.exit(sim.Time(e.a))
 	}
@@ -374,6 +395,7 @@ func (n *node) step() {
 	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
+	n.desk.step(n, &before, events)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]
