@@ -32,7 +32,7 @@ func (n *node) beginAside() {
 		return
 	}
 	a := &aside{n: n, store: joining.Store{ID: n.id, ClusterName: "simulated"}}
-	if first, holds := n.disk.bootstrap(); holds && n.seekingStream().IntN(8) > 0 {
+	if first, holds := n.disk.bootstrap(); holds && (n.c.scene != nil || n.seekingStream().IntN(8) > 0) {
 		a.store.Cluster = first.Cluster
 	}
 	if a.why = error(&raft.CorruptError{File: "raft.db", Reason: errAsked, Cluster: a.store.Cluster}); n.disk.mark != nil {

@@ -64,9 +64,12 @@ func (n *node) ask(q joining.Question) {
 	c.travelsIn(len(c.asked)-1, askArrives, s)
 }
 
+// errs reports whether questions get lost, arrive elsewhere, and are answered falsely.
+func (c *cluster) errs() bool { return c.phase == safetyPhase && c.scene == nil }
+
 // nodeAt returns a node, and rarely another one; nil if there is none.
 func (c *cluster) nodeAt(i int, s *sim.Stream) *node {
-	if c.phase == safetyPhase && s.Chance(askAstray) {
+	if c.errs() && s.Chance(askAstray) {
 		i = s.IntN(len(c.nodes))
 	}
 	if i < 0 {
@@ -81,8 +84,12 @@ func (n *node) inquire(one inquiry) {
 	one.of, one.life, one.asked = n, n.life, c.now()
 	c.asked = append(c.asked, &one)
 	i := len(c.asked) - 1
-	if !c.lostOnTheWay(&one, s) {
+	switch lost := c.lostOnTheWay(&one, s); {
+	case !lost:
 		c.travelsIn(i, askArrives, s)
+	case c.errs() && s.Coin(): // the connection breaks
+		one.err = errAsked
+		c.travelsIn(i, askReturns, s)
 	}
 	c.queue.Push(c.now()+c.unpaced(one.question.Timeout), event{kind: evQuestion, a: int64(askStages*i + askEnds)})
 }
@@ -93,7 +100,7 @@ func (c *cluster) lostOnTheWay(one *inquiry, s *sim.Stream) bool {
 		return one.to == nil
 	}
 	up := c.net.Links.Up(one.of.index, one.to.index) && c.net.Links.Up(one.to.index, one.of.index)
-	return !up || c.phase == safetyPhase && s.Chance(askLost)
+	return !up || c.errs() && s.Chance(askLost)
 }
 
 func (c *cluster) travelsIn(i, stage int, s *sim.Stream) {
@@ -204,7 +211,7 @@ func (n *node) answersWho(s *sim.Stream) (raft.WhoReply, error) {
 	if n.c.profile.Members.Pace > 0 {
 		lies /= 8 // there are many more questions
 	}
-	if n.c.phase == safetyPhase && s.Chance(lies) {
+	if n.c.errs() && s.Chance(lies) {
 		r.Cluster[0], r.Term = byte(1+s.IntN(255)), 1+raft.Term(s.IntN(9))
 	}
 	return r, nil

@@ -18,7 +18,7 @@ func (n *node) calls(to *node) (peers []raft.Peer) {
 		return nil
 	}
 	for _, k := range n.contacts() {
-		told := n.table != nil && n.table[to.index] == to.place && k.ID == to.id
+		told := n.table != nil && n.table[to.index] == to.place && k.ID == to.id || n.found(k.ID) == to.place
 		if told || slices.Contains(k.Addresses, to.place) {
 			peers = append(peers, k.Peer())
 		}

@@ -63,7 +63,7 @@ func (n *node) seeksList() {
 	})
 	s.seeds = s.seeds[:0]
 	for _, other := range n.c.nodes { // each start has seeds of its own, often all
-		if s.random.IntN(8) > 0 {
+		if n.c.scene != nil || s.random.IntN(8) > 0 {
 			s.seeds = append(s.seeds, other.place)
 		}
 	}
@@ -88,6 +88,17 @@ func (n *node) petitionsToo() {
 	}
 	s.meta = sim.Pick(s.random, "", "", n.place)
 	s.learner = n.c.profile.spare(n.index) && s.founders.Members != nil && n.index%3 == 0
+}
+
+// found returns the address at which this process has found a member by asking, as the transport is told; "": it has not.
+func (n *node) found(id raft.NodeID) string {
+	if n.c.profile.Members.Pace == 0 || n.seeking.rules == nil {
+		return ""
+	}
+	if at := n.seeking.rules.Addresses(id); len(at) > 0 {
+		return at[0]
+	}
+	return ""
 }
 
 // comesLater reports whether a start waits until there is a cluster: a second process with the id of a founder mostly does, because
