@@ -28,13 +28,16 @@ func drawPetitions(seed Seed, p *Profile) {
 	}
 	p.Members.Admins, p.Members.Think, p.Length = 1, 8*p.Members.Think, max(p.Length, sim.In(6*time.Second))
 	for _, f := range []FaultRate{
-		{Wipe, s.LogTime(4*timeout, 40*timeout), s.LogTime(timeout/4, 8*timeout)}, {Rot, s.LogTime(8*timeout, 40*timeout), timeout},
+		{Wipe, s.LogTime(4*timeout, 40*timeout), s.LogTime(timeout/4, 8*timeout)}, {Rot, s.LogTime(4*timeout, 20*timeout), timeout},
 		{Move, s.LogTime(4*timeout, 40*timeout), s.LogTime(timeout/4, 8*timeout)}, {Pause, s.LogTime(4*timeout, 40*timeout), s.LogTime(timeout, 20*timeout)},
 		{Blackout, p.Length, timeout},
 	} {
 		often := 2
-		if f.Fault == Blackout {
+		switch f.Fault {
+		case Blackout:
 			often = 8
+		case Rot:
+			often = 1
 		}
 		if s.IntN(often) == 0 && !p.injects(f.Fault) {
 			p.Faults = append(p.Faults, f)
