@@ -184,12 +184,29 @@ func (n *node) rejoinsAsTold() bool {
 	if n.rejoin == 0 || n.rejoin != n.removal.by || n.removal.incarnation != n.disk.incarnation {
 		return false
 	}
-	n.refused(&raft.RemovedError{Index: n.removal.by})
+	n.comesBack(&raft.RemovedError{Index: n.removal.by})
 	return n.rejoin == 0
 }
 
-// refused handles the error of a start on the store of a removed member.
-func (n *node) refused(why error) {
+// mayStart reports whether a process may start. One that cannot use its store begins to look for a leader.
+func (n *node) mayStart() bool {
+	if n.core == nil && n.disk.damaged && !n.forever {
+		n.beginAside()
+	}
+	return n.core == nil && !n.disk.damaged && !n.forever && !n.ended && !n.rejoinsAsTold() && !n.comesLater()
+}
+
+// refused reports whether a start is refused because the member was removed.
+func (n *node) refused(why error) bool {
+	if !n.c.check.checkStartRemoved(n, why) {
+		return false
+	}
+	n.comesBack(why)
+	return true
+}
+
+// comesBack handles the error of a start on the store of a removed member.
+func (n *node) comesBack(why error) {
 	var removed *raft.RemovedError
 	ask, err := joining.Refused(why, false, n.rejoin)
 	if n.c.profile.Members.Pace == 0 || ask || err != nil || !errors.As(why, &removed) || !n.keepsOne() {

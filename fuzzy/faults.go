@@ -214,7 +214,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.disk.stallTill = c.now() + m.random.Exponential(m.rate.For)
 	case DiskFailure:
 		n.disk.fails = true
-	case Wipe, Rot:
+	case Wipe, Rot, Blackout:
 		m.lose(c, n)
 	case Close:
 		n.close(1+m.random.Exponential(c.profile.ElectionTimeout/2), m.random.Exponential(m.rate.For))
@@ -241,8 +241,6 @@ func (m *nemesis) onOne(c *cluster) bool {
 	case Retune:
 		m.retune(c, n)
 		return true
-	case Blackout:
-		m.blackout(c)
 	case Drift, Jump:
 		return m.setClock(c, n)
 	}
@@ -273,6 +271,10 @@ func (n *node) close(in, down sim.Time) {
 // lose empties a disk or damages it permanently. At most a minority of the voters may lose their disks. Some runs exceed that
 // budget, but even then one voter keeps its disk: without any disk, the cluster could only be bootstrapped again.
 func (m *nemesis) lose(c *cluster, n *node) {
+	if m.rate.Fault == Blackout {
+		m.blackout(c)
+		return
+	}
 	if !m.mayLose(c, n) {
 		return
 	}

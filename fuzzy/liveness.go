@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -218,13 +217,7 @@ func (l *liveness) watch() {
 		l.next(serving)
 	case reached && l.stage == serving:
 		c.work.stopped = true
-		switch l.next(transferring); {
-		case c.profile.Members.Pace > 0:
-			l.stage = joins
-			l.beginJoins()
-		case c.profile.Members.on():
-			l.stage = settling
-		}
+		l.afterServing()
 	case reached && l.stage == converging:
 		l.restartOne()
 		l.next(rejoining)
@@ -481,31 +474,4 @@ func (l *liveness) unanswered() int {
 		}
 	}
 	return -1
-}
-
-// mustHold checks a liveness condition.
-func (c *cluster) mustHold(holds bool, rule, format string, args ...any) {
-	if !holds {
-		c.fail(Liveness, rule, format, args...)
-	}
-}
-
-// describe returns the state of every member as text.
-func (c *cluster) describe() string {
-	var b strings.Builder
-	for _, n := range c.nodes {
-		switch {
-		case n.core == nil:
-			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n, n.disk.hard, len(n.disk.log), n.disk.damaged)
-		default:
-			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n, n.frozen, n.forever, n.core.State(), n.status.Missing)
-		}
-		if l := configured(n.log); l != nil && c.profile.Members.on() {
-			fmt.Fprintf(&b, "  uses %v\n", l)
-		}
-		if s := &n.seeking; s.rules != nil && c.profile.Members.Pace > 0 {
-			fmt.Fprintf(&b, "  at %s, waits for %q\n", n.place, s.rules.Missing(n.state()))
-		}
-	}
-	return b.String()
 }

@@ -14,6 +14,17 @@ import (
 // joinTime bounds the joins after everything works again: silence, pauses after failures, and petitions one after another.
 const joinTime = 90 * time.Second
 
+// afterServing begins the next stage, after those that the run does not have.
+func (l *liveness) afterServing() {
+	switch l.next(transferring); {
+	case l.c.profile.Members.Pace > 0:
+		l.stage = joins
+		l.beginJoins()
+	case l.c.profile.Members.on():
+		l.stage = settling
+	}
+}
+
 // beginJoins lets the healed processes look for their cluster again.
 func (l *liveness) beginJoins() {
 	for _, n := range l.members() {
@@ -60,4 +71,11 @@ func (l *liveness) placed(n *node) bool {
 	refused := lead.noRemoteChanges || n.removedIn == n.life+1 || n.version < config.AppVersionMin || !n.meets(lead) ||
 		lead.handshake(lead.disk.memory).MayJoin(n.hello(lead.peer())) != nil
 	return (others || refused) && len(n.seeking.rules.Missing(n.state())) > 0
+}
+
+// mustHold checks a liveness condition.
+func (c *cluster) mustHold(holds bool, rule, format string, args ...any) {
+	if !holds {
+		c.fail(Liveness, rule, format, args...)
+	}
 }

@@ -135,13 +135,7 @@ func (n *node) now() raft.Now {
 
 // start starts a process from the contents of the disk.
 func (n *node) start() {
-	if n.core == nil && n.disk.damaged && !n.forever {
-		n.beginAside()
-	}
-	if n.core != nil || n.disk.damaged || n.forever || n.ended || n.rejoinsAsTold() || n.comesLater() {
-		return
-	}
-	if !n.openFiles() || !n.recoverLog() {
+	if !n.mayStart() || !n.openFiles() || !n.recoverLog() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
@@ -183,11 +177,7 @@ func (n *node) start() {
 	n.desk = desk{}
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.checkStartRemoved(n, err) {
-		n.refused(err)
-		return
-	}
-	if n.c.check.isOutdated(n, err) {
+	if n.refused(err) || n.c.check.isOutdated(n, err) {
 		return
 	}
 	if err != nil {
@@ -295,83 +285,6 @@ func (n *node) poke() {
 func (n *node) later(d sim.Time, e event) {
 	e.node, e.life = int16(n.index), n.life
 	n.c.queue.Push(n.c.now()+d, e)
-}
-
-func (n *node) handle(e event) {
-	if n.core == nil {
-		return
-	}
-	if n.frozen && e.kind != evResume {
-		n.deferred = append(n.deferred, e)
-		return
-	}
-	switch e.kind {
-	case evStep:
-		n.step()
-	case evWake:
-		if e.a == int64(n.armed) { // otherwise the timer was set again
-			n.wake()
-		}
-	case evWritten:
-		if e.a == n.writes {
-			n.written()
-		}
-	case evPersisted:
-		n.post(raft.Persisted{Seq: raft.Seq(e.a)})
-	case evFlush:
-		n.flush()
-	case evVault:
-		n.vaultEvent(e.a)
-	case evApply:
-		n.apply()
-	case evPeer:
-		n.peerEvent(e.a)
-	case evNews:
-		n.tellNews(n.c.nodes[e.a])
-	case evRelay:
-		n.relayAgain(raft.RequestID(e.a))
-	case evLie:
-		n.hearsLie(e.a)
-	case evShake:
-		n.shake(n.c.nodes[e.a])
-	case evRedial:
-		n.redials()
-	case evKept:
-		if e.a == n.hands.keeps {
-			n.kept()
-		}
-	case evResume:
-		n.resume()
-	case evEnd:
-		n.endRemoved(e.a > 0)
-	case evFreeze:
-		n.pauseFor(sim.Time(e.a))
-	case evWork:
-		n.delays.idle = false
-		n.work()
-	case evUnhang:
-		n.unhang()
-	case evUnstick:
-		n.unstick()
-	case evTend:
-		n.tends()
-	case evDoze:
-		n.fallAsleep()
-	case evStall:
-		n.stall(sim.Time(e.a))
-	case evAsk:
-		n.asks(e.a)
-	case evGiven, evTold, evForget, evSeek:
-		n.learns(e)
-	case evServe:
-		n.serves(e.a)
-	case evContact:
-		n.contact(e.a)
-	case evOverdue:
-		n.desk.overdue(n, e.a)
-	case evExit:
-		n.exit(sim.Time(e.a))
-	}
 }
 
 // step passes the gathered events to the core.
