@@ -143,11 +143,12 @@ func (e *CatchUpError) Error() string {
 func (e *CatchUpError) Unwrap() error { return ErrChangeGivenUp }
 
 // RemovedError ended a node, or refused its start: the committed entry at Index removed this member. To let it join again,
-// empty its store and add it. It matches ErrRemoved.
+// set its store aside (storage.SetAside) and add it; member.Config.Rejoin with this Index does both. It matches ErrRemoved.
 type RemovedError struct{ Index Index }
 
 func (e *RemovedError) Error() string {
-	return fmt.Sprintf("%v, by configuration %d: to let it join again, empty its store and add it", ErrRemoved, e.Index)
+	return fmt.Sprintf("%v, by configuration %d: to let it join again, set its store aside (storage.SetAside) and add it, "+
+		"or start it with member.Config.Rejoin %d", ErrRemoved, e.Index, e.Index)
 }
 
 func (e *RemovedError) Unwrap() error { return ErrRemoved }

@@ -43,7 +43,10 @@ func TestHeard_EndsTheBootstrap(t *testing.T) {
 func TestHeard_AgainAndOfAnother(t *testing.T) {
 	c, _ := bootstrapper(t)
 	c.step(heardOfBlue)
+	first := c.Status().HeardAt
+	c.after(electionTimeout)
 	assert.Empty(t, traced(c.step(heardOfBlue)))
+	assert.Equal(t, first+int64(electionTimeout), c.Status().HeardAt, "when it was last told so")
 	other := raft.Heard{From: "y"}
 	assert.Len(t, traced(c.step(other)), 1)
 	assert.Equal(t, other, c.Status().Heard)

@@ -299,13 +299,13 @@ func (m *Mark) Err() error {
 
 // StaleImageError ended the node, or refuses its start: its store is an older image of the member's disk, or ran beside it,
 // and lacks what the newer one acknowledged. Put the newest store back. If it is lost, set this one aside (storage.SetAside),
-// start with an empty store, and replace the member (Node.ReplaceMember).
+// start with an empty store, and replace the member (Node.ReplaceMember). member.Config.SetAside does all of that.
 type StaleImageError struct{ Mark Mark }
 
 func (e *StaleImageError) Error() string {
 	return fmt.Sprintf("raft: this store is an older image of the member's disk, and has forgotten what it acknowledged "+
 		"(shown by member %q: %s); no restart helps: put the newest store back, or set this one aside "+
-		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember)", e.Mark.By.ID, e.Mark.Detail)
+		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember); member.Config.SetAside does the latter", e.Mark.By.ID, e.Mark.Detail)
 }
 
 // ContradictedError ended the node, or refuses its start: a leader, or a member's account of a removal, contradicts what is

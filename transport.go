@@ -96,7 +96,8 @@ type PeerStatus struct {
 	Err       error         // why it is not connected, or why the last connection broke; nil: none was tried
 	RoundTrip time.Duration // of the last handshake; 0: none
 	// RefusedFor is the time between the first and the last of the dials that each of the known addresses has refused, because
-	// nobody listens there, with no other dial between them; 0: the last one was not refused.
+	// nobody listens there, with no other dial between them. Time in which this side did not dial, because its process was
+	// paused, does not count: after a gap of more than 1.5 s it begins again. 0: the last dial was not refused, or is longer ago.
 	RefusedFor time.Duration
 }
 

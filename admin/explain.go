@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
 )
@@ -154,7 +155,12 @@ func explainMember(err error) *Error {
 	var before *raft.WasRemovedError
 	var used *raft.AddressInUseError
 	var outdated *raft.AppVersionError
+	var inUse *joining.InUseError
 	switch {
+	case errors.As(err, &inUse) && errors.Is(err, context.DeadlineExceeded): // it may be free soon: explained says so
+		return nil
+	case errors.As(err, &inUse):
+		return errorf(MemberRuns, fmt.Sprintf("end the process of %s at %s first", inUse.Member.ID, inUse.Member.Address), "%v", err)
 	case errors.As(err, &outdated):
 		return errorf(AppVersion, fmt.Sprintf("start a newer program on %s first", outdated.ID), "%v", err)
 	case errors.As(err, &late):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
 	"github.com/stretchr/testify/assert"
@@ -24,6 +25,8 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.UnknownMemberError{ID: "n9"}, admin.UnknownMember, "GET /members shows the members"},
 		{&raft.MemberExistsError{Member: raft.Member{ID: "n2"}}, admin.MemberExists, "an update of n2 with its new address; if its disk was lost: a replacement of n2"},
 		{&raft.MemberExistsError{Answers: true}, admin.MemberRuns, "GET /members"},
+		{&joining.InUseError{Member: raft.Member{ID: "n3", Address: "h:3"}}, admin.MemberRuns, "end the process of n3 at h:3 first"},
+		{fmt.Errorf("%w (%w)", &joining.InUseError{}, context.DeadlineExceeded), admin.NoLeader, "try again"},
 		{&raft.ChangePendingError{Waits: []raft.NodeID{"n4"}}, admin.ChangePending, `a change with "cancel" ends it`},
 		{&raft.ChangePendingError{Joint: true}, admin.ChangePending, "try again when it is done"},
 		{&raft.ConfigChangedError{}, admin.ConfigChanged, "decide again"},

@@ -30,7 +30,7 @@ func MayDiscard(why error, s Store, r raft.WhoReply) error {
 	case !discardable(why):
 		return &KeptError{Why: why, Reason: "this error needs the remedy that it names", Final: true}
 	case s.Cluster == (raft.ClusterID{}):
-		return &KeptError{Why: why, Reason: "it cannot tell which cluster it belongs to: look at it, and set it aside yourself (storage.SetAside)", Final: true}
+		return &KeptError{Why: why, Reason: "it cannot tell which cluster it belongs to: look at it, and set it aside yourself with storage.SetAside; then the member joins with an empty one", Final: true}
 	case r.ClusterName != s.ClusterName:
 		return keep("%v", &OtherClusterError{ID: r.From.ID, Cluster: r.ClusterName, Want: s.ClusterName})
 	case r.Cluster != s.Cluster:
@@ -40,7 +40,7 @@ func MayDiscard(why error, s Store, r raft.WhoReply) error {
 	case !r.Committed:
 		return keep("configuration %d of %s is not committed yet: wait", r.Index, r.From.ID)
 	case !slices.ContainsFunc(r.Members, func(m raft.Member) bool { return m.ID == s.ID }):
-		return keep("configuration %d does not name %s: if it is to join again, set the store aside yourself (storage.SetAside)", r.Index, s.ID)
+		return keep("configuration %d does not name %s: if it was removed and is to join again, start it with member.Config.Rejoin, or set the store aside yourself (storage.SetAside)", r.Index, s.ID)
 	}
 	return nil
 }

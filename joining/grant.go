@@ -137,8 +137,8 @@ func (g *Grant) replace(now raft.Time, q raft.Who, l Leader, others []raft.Membe
 		if m.Kind == raft.Voter {
 			old = m
 		}
-		if left := g.left(now, q.From, m.Peer(), l); left > 0 && alive == nil {
-			alive = &InUseError{Member: m, Left: left}
+		if err := g.Place(now, q.From, m, l); alive == nil {
+			alive = err
 		}
 	}
 	if alive != nil {
@@ -150,6 +150,15 @@ func (g *Grant) replace(now raft.Time, q raft.Who, l Leader, others []raft.Membe
 		}
 	}
 	return raft.Change{Replace: []raft.Replacement{{Old: old.Peer(), New: joining(q, l.Config)}}}, nil
+}
+
+// Place returns nil if another incarnation may take the place of a member now, and otherwise an *InUseError. Call it from time to
+// time: only then does the silence of a member count.
+func (g *Grant) Place(now raft.Time, by raft.Peer, of raft.Member, l Leader) error {
+	if left := g.left(now, by, of.Peer(), l); left > 0 {
+		return &InUseError{Member: of, Left: left}
+	}
+	return nil
 }
 
 // left returns the time until the incarnation gives its place to the caller, if it stays silent until then; 0: it does so now.
@@ -195,9 +204,9 @@ func joining(q raft.Who, in raft.Configuration) raft.Member {
 	return m
 }
 
-// InUseError refuses a petition: the id is that of a member which may still run. If that member's disk was lost, the petitioner
-// gets its place once every address of the member has refused the leader for RefusedMin, or once the leader has heard nothing
-// from it for SilenceMin. Otherwise choose another id.
+// InUseError refuses a petition, or a replacement: the id is that of a member which may still run. If that member's disk was lost,
+// its place is free once every address of the member has refused the leader for RefusedMin, or once the leader has heard nothing
+// from it for SilenceMin. If it runs, end it first, or choose another id.
 type InUseError struct {
 	Member raft.Member   // which has the id
 	Left   time.Duration // until it counts as lost, if it stays silent
@@ -205,7 +214,7 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("raft: %s is a member already, at %s (incarnation %v): if its disk was lost, its place is free once all its addresses "+
-		"have refused the leader for %v, or in %v if nothing is heard from it until then; otherwise choose another id",
+		"have refused the leader for %v, or in %v if nothing is heard from it until then; otherwise end it, or choose another id",
 		e.Member.ID, e.Member.Address, e.Member.Incarnation, RefusedMin, seconds(e.Left))
 }
 

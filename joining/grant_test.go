@@ -98,7 +98,7 @@ func TestGrant_WhatIsRefused(t *testing.T) {
 		{"a long address", func(q *raft.Who, _ *joining.Leader) { q.Address = strings.Repeat("h", 300) + ":1" }, new(*raft.ConfigError), "302 bytes"},
 		{"a long Meta", func(q *raft.Who, _ *joining.Leader) { q.Petition.Meta = strings.Repeat("m", 1025) }, new(*raft.ConfigError), "Meta has 1025 bytes"},
 		{"a configuration that may be rolled back", func(_ *raft.Who, l *joining.Leader) { l.Committed = false }, new(*raft.ChangePendingError), "wait"},
-		{"the id of the leader", func(q *raft.Who, _ *joining.Leader) { q.From.ID = "n1" }, new(*joining.InUseError), "otherwise choose another id"},
+		{"the id of the leader", func(q *raft.Who, _ *joining.Leader) { q.From.ID = "n1" }, new(*joining.InUseError), "otherwise end it, or choose another id"},
 		{"a store that was removed", func(_ *raft.Who, l *joining.Leader) {
 			l.Config.Removed = []raft.Removal{{Peer: raft.Peer{ID: "n3", Incarnation: 9}, Index: 5}}
 		}, new(*raft.WasRemovedError), "removed by configuration 5"},
@@ -185,4 +185,22 @@ func TestGrant_EachIsWatchedForItself(t *testing.T) {
 	q.From.Incarnation = 10
 	_, err = g.Decide(11*second, q, leads(c, seen(raft.Peer{ID: "n3", Incarnation: 8})))
 	assert.ErrorAs(t, err, new(*joining.InUseError), "it was no member in between")
+}
+
+// Two stores of an id are lost: the one that votes, and one that began to take its place. Their silences run together.
+func TestGrant_TwoLostStoresAreWatchedTogether(t *testing.T) {
+	voter := raft.Member{ID: "n3", Incarnation: 8, Address: "h3:1"}
+	learner := raft.Member{ID: "n3", Incarnation: 7, Address: "h3:1", Kind: raft.Learner}
+	silent := []joining.Seen{{Peer: voter.Peer(), Silence: time.Hour}, {Peer: learner.Peer(), Silence: time.Hour}}
+	g := new(joining.Grant)
+	for now := raft.Time(0); now < 10*second; now += second {
+		_, err := g.Decide(now, petition(false), leads(configured(learner, voter), silent...))
+		assert.ErrorAs(t, err, new(*joining.InUseError))
+	}
+	d, err := g.Decide(10*second, petition(false), leads(configured(learner, voter), silent...))
+	require.NoError(t, err)
+	assert.Equal(t, []raft.Peer{learner.Peer()}, d.Change.Remove)
+	d, err = g.Decide(11*second, petition(false), leads(configured(voter), silent...))
+	require.NoError(t, err)
+	assert.Equal(t, voter.Peer(), d.Change.Replace[0].Old)
 }

@@ -194,6 +194,23 @@ func TestSeeker_CorrectsItsEntryOnce(t *testing.T) {
 	assert.Nil(t, w.change, "somebody has changed it since")
 }
 
+func TestSeeker_AMemberWithoutSeedsOnlyCorrectsItsEntry(t *testing.T) {
+	moved := entry("n5")
+	moved.Address, moved.Meta = "old:1", "kept"
+	cfg := of("n5")
+	cfg.EntryOnly, cfg.Meta = true, ""
+	w := newWorld(t, cfg, "h7:1")
+	w.st = joining.State{}
+	w.run(time.Minute)
+	assert.Empty(t, w.asked)
+	assert.Empty(t, w.s.Missing(w.st))
+	w.st = in(moved)
+	w.step()
+	address := "h5:1"
+	assert.Equal(t, &raft.Change{Update: []raft.Update{{Peer: peer("n5"), Address: &address}}}, w.change)
+	assert.Empty(t, w.asked)
+}
+
 func TestSeeker_WhenItCorrectsNothing(t *testing.T) {
 	moved := entry("n5")
 	moved.Address = "old:1"
@@ -232,6 +249,18 @@ func TestSeeker_YieldsToALaterChange(t *testing.T) {
 	require.NotNil(t, w.change)
 	assert.Nil(t, w.change.Update[0].Address, "somebody has given it an address since it first asked")
 	assert.Equal(t, "meta n5", *w.change.Update[0].Meta)
+
+	later = moved
+	later.Meta = "by hand"
+	w = newWorld(t, of("n5"))
+	w.st = in(moved)
+	w.step()
+	w.s.Changed(w.now, errors.New("no quorum"))
+	w.st, w.change = in(later), nil
+	w.run(time.Minute)
+	require.NotNil(t, w.change)
+	assert.Equal(t, "h5:1", *w.change.Update[0].Address)
+	assert.Nil(t, w.change.Update[0].Meta, "somebody has given it a Meta since it first asked")
 
 	w = newWorld(t, of("n5"))
 	w.st = in(moved)
@@ -294,6 +323,16 @@ func TestSeeker_AnAddressOfAnotherMember(t *testing.T) {
 	w.s.Changed(w.now, nil)
 	w.step()
 	assert.Empty(t, w.missing())
+
+	w = newWorld(t, of("n5"), "s:1")
+	r.From.Incarnation++
+	w.answers["s:1"], w.st = r, in(mine, theirs)
+	w.step()
+	w.s.Changed(w.now, &raft.AddressInUseError{ID: "n5", Address: "h5:1", By: "n6"})
+	w.change = nil
+	w.run(5 * time.Second)
+	require.NotNil(t, w.change)
+	assert.Len(t, w.change.Update, 1, "another store of n6 is not the one whose entry has the address")
 }
 
 func TestConfig_Validate(t *testing.T) {
@@ -307,6 +346,12 @@ func TestConfig_Validate(t *testing.T) {
 		{"too many founders", func(c *joining.Config) { c.Founders = make([]raft.NodeID, 256) }, "Founders: 256 ids"},
 		{"no address", func(c *joining.Config) { c.Address = "" }, "Advertise: missing"},
 		{"a wildcard", func(c *joining.Config) { c.Address = "0.0.0.0:7000" }, "Advertise: \"0.0.0.0:7000\" names no machine"},
+		{"a wildcard in its long form", func(c *joining.Config) { c.Address = "[0:0:0:0:0:0:0:0]:7000" }, "names no machine"},
+		{"a wildcard as an IPv4 address in IPv6", func(c *joining.Config) { c.Address = "[::ffff:0.0.0.0]:7000" }, "names no machine"},
+		{"a wildcard with a zone", func(c *joining.Config) { c.Address = "[::%eth0]:7000" }, "names no machine"},
+		{"a control character", func(c *joining.Config) { c.Address = "h\x07:7000" }, `"h\a:7000" has other characters`},
+		{"no UTF-8", func(c *joining.Config) { c.Address = "h\xff:7000" }, `"h\xff:7000" has other characters`},
+		{"a Meta that is no text", func(c *joining.Config) { c.Meta = "\xff" }, `Meta: "\xff" is no UTF-8`},
 		{"a long Meta", func(c *joining.Config) { c.Meta = strings.Repeat("m", 1025) }, "Meta: 1025 bytes"},
 		{"a founder that is to be a learner", func(c *joining.Config) { c.Learner = true }, "Learner: n1 is a founder"},
 	} {

@@ -11,10 +11,12 @@ package joining
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coxswain/raft"
 )
@@ -32,6 +34,7 @@ type Config struct {
 	// the one in the configuration.
 	Address, Meta string
 	Learner       bool // it joins as a learner, and stays one
+	EntryOnly     bool // it looks for no cluster, and only corrects its entry; Address may be "", which leaves the one there
 }
 
 // Validate returns all problems, joined, each as a *raft.ConfigError, or nil.
@@ -54,6 +57,8 @@ func (c Config) Validate() error {
 	problem("Advertise", CheckAddress(c.Address))
 	if len(c.Meta) > raft.MetaBytesMax {
 		problem("Meta", fmt.Errorf("%d bytes; the limit is %d", len(c.Meta), raft.MetaBytesMax))
+	} else if !utf8.ValidString(c.Meta) {
+		problem("Meta", fmt.Errorf("%q is no UTF-8: it is a text", c.Meta))
 	}
 	if c.Learner && slices.Contains(c.Founders, c.Self.ID) {
 		problem("Learner", fmt.Errorf("%s is a founder, and founders vote: leave Learner out, or take %s out of the founders of all members", c.Self.ID, c.Self.ID))
@@ -61,10 +66,11 @@ func (c Config) Validate() error {
 	return errors.Join(p...)
 }
 
-// CheckAddress returns an error unless others can dial the address: it must be a "host:port" with a host that is no wildcard,
-// and a port that is not 0.
+// CheckAddress returns an error unless others can dial the address: it must be a "host:port" with a host that is no wildcard, in
+// printable ASCII without spaces, and a port that is not 0.
 func CheckAddress(address string) error {
 	host, port := split(address)
+	ip, _ := netip.ParseAddr(host)
 	number, err := strconv.ParseUint(port, 10, 16)
 	switch {
 	case address == "":
@@ -73,7 +79,9 @@ func CheckAddress(address string) error {
 		return fmt.Errorf("%d bytes; it takes at most %d", len(address), raft.AddressBytesMax)
 	case err != nil || number == 0:
 		return fmt.Errorf(`%q is no "host:port" with a port from 1 to 65535`, address)
-	case host == "" || host == "0.0.0.0" || host == "::":
+	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return fmt.Errorf("%q has other characters than printable ASCII without spaces", address)
+	case host == "" || ip.WithZone("").Unmap().IsUnspecified():
 		return fmt.Errorf("%q names no machine, so the others cannot dial it: name the host at which they reach this member", address)
 	}
 	return nil
@@ -98,7 +106,8 @@ func split(address string) (host, port string) {
 // loopback reports whether the address leads to the machine that dials it.
 func loopback(address string) bool {
 	host, _ := split(address)
-	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
+	ip, _ := netip.ParseAddr(host)
+	return host == "localhost" || ip.Unmap().IsLoopback()
 }
 
 // seconds rounds a duration for a text.

@@ -12,9 +12,9 @@ import (
 const (
 	// petitionsMax bounds the members whose petitions are carried out at the same time.
 	petitionsMax = 16
-	// A caller that could not be reached waits for unreachablePause, doubled with each failure, up to unreachableMax.
-	unreachablePause = time.Second
-	unreachableMax   = time.Minute
+	// A caller with which contact has failed waits for contactPause, doubled with each failure, up to contactPauseMax.
+	contactPause    = time.Second
+	contactPauseMax = time.Minute
 )
 
 // Petitions is what a leader remembers of those who ask to join. The zero value has heard of nobody. Its methods must not be
@@ -22,13 +22,13 @@ const (
 type Petitions struct {
 	grant Grant
 	open  []raft.Peer // for which a change is being made
-	// unreachable holds the callers that could not be reached lately. Contact with them would keep others from joining, so each
-	// of them waits.
-	unreachable []unreachable
+	// waiting holds the callers that could not be reached lately, or whose store may not join. Contact with them would keep others
+	// from joining, so each of them waits.
+	waiting []waiting
 }
 
-// unreachable says until when a caller is not contacted again, and for how long it waits then.
-type unreachable struct {
+// waiting says until when a caller is not contacted again, and for how long it waits then.
+type waiting struct {
 	id    raft.NodeID
 	until raft.Time
 	pause time.Duration
@@ -46,8 +46,8 @@ func (p *Petitions) Begin(now raft.Time, q raft.Who, l Leader) (Decision, error)
 			return Decision{}, fmt.Errorf("raft: another incarnation of %s, %v, is joining at this moment: end one of the two", of.ID, of.Incarnation)
 		}
 	}
-	if i := p.waits(q.From.ID); i >= 0 && now < p.unreachable[i].until {
-		return Decision{}, p.unreachable[i].err
+	if i := p.waits(q.From.ID); i >= 0 && now < p.waiting[i].until {
+		return Decision{}, p.waiting[i].err
 	}
 	d, err := p.grant.Decide(now, q, l)
 	switch {
@@ -63,26 +63,30 @@ func (p *Petitions) Begin(now raft.Time, q raft.Who, l Leader) (Decision, error)
 // ErrPetitionOpen says that the change for a petitioner has not ended yet.
 var ErrPetitionOpen = errors.New("raft: this is being done: ask again")
 
-// Ended notes that the change of Begin has ended. err is why it was not made, if nobody could be reached at the caller's address;
-// otherwise it is nil.
+// Ended notes that the change of Begin has ended. err is why contact with the caller has failed; otherwise it is nil.
 func (p *Petitions) Ended(now raft.Time, of raft.Peer, err error) {
 	p.open = slices.DeleteFunc(p.open, func(o raft.Peer) bool { return o == of })
-	u := unreachable{id: of.ID, err: err}
+	u := waiting{id: of.ID, err: err}
 	if i := p.waits(of.ID); i >= 0 {
-		u.pause = p.unreachable[i].pause
-		p.unreachable = slices.Delete(p.unreachable, i, i+1)
+		u.pause = p.waiting[i].pause
+		p.waiting = slices.Delete(p.waiting, i, i+1)
 	}
 	if err == nil {
 		return
 	}
-	if len(p.unreachable) >= petitionsMax {
-		p.unreachable = nil
+	if len(p.waiting) >= petitionsMax {
+		p.waiting = nil
 	}
-	u.pause = min(max(2*u.pause, unreachablePause), unreachableMax)
+	u.pause = min(max(2*u.pause, contactPause), contactPauseMax)
 	u.until = now + raft.Time(u.pause)
-	p.unreachable = append(p.unreachable, u)
+	p.waiting = append(p.waiting, u)
 }
 
 func (p *Petitions) waits(id raft.NodeID) int {
-	return slices.IndexFunc(p.unreachable, func(u unreachable) bool { return u.id == id })
+	return slices.IndexFunc(p.waiting, func(u waiting) bool { return u.id == id })
+}
+
+// Place is as Grant.Place.
+func (p *Petitions) Place(now raft.Time, by raft.Peer, of raft.Member, l Leader) error {
+	return p.grant.Place(now, by, of, l)
 }

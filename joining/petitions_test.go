@@ -66,6 +66,16 @@ func TestPetitions_WhoCannotBeReachedWaits(t *testing.T) {
 	require.NoError(t, begins(now))
 	p.Ended(now, petitionOf("n3", 9).From, nil)
 	assert.NoError(t, begins(now), "it was reached")
+	for i := range 40 { // of too many, all are forgotten
+		p.Ended(now, raft.Peer{ID: raft.NodeID(fmt.Sprintf("s%d", i))}, missing)
+	}
+	begun := 0
+	for i := range 40 {
+		if _, err := p.Begin(now, petitionOf(raft.NodeID(fmt.Sprintf("s%d", i)), 1), leads(configured())); !errors.Is(err, missing) {
+			begun++
+		}
+	}
+	assert.GreaterOrEqual(t, begun, 24)
 }
 
 // Contact shows which version of the application a petitioner runs.

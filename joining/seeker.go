@@ -63,7 +63,7 @@ type Seeker struct {
 	pause     time.Duration
 	began     bool // the seeds were resolved once
 	seeded    bool // each seed that is known now has answered or failed once (rule 3)
-	settled   bool // this member was a member with a leader when Next was last called
+	settled   bool // this member was a member with a leader when Next was last called, or looks for none
 	lost      raft.Time
 
 	heard *raft.WhoReply // the first answer by which a cluster was heard of (rule 4)
@@ -91,13 +91,13 @@ type place struct {
 
 // NewSeeker returns the seeker of a member that has just started. The configuration must be valid.
 func NewSeeker(cfg Config) *Seeker {
-	return &Seeker{cfg: cfg, pause: roundMin, move: newMover(cfg)}
+	return &Seeker{cfg: cfg, pause: roundMin, settled: cfg.EntryOnly, move: newMover(cfg)}
 }
 
 // Next says what to do now.
 func (s *Seeker) Next(now raft.Time, st State) (a Action) {
 	s.expire(now)
-	if s.looking(now, st) {
+	if !s.cfg.EntryOnly && s.looking(now, st) {
 		if a.Resolve = !s.resolving && now >= s.next; a.Resolve {
 			s.resolving = true
 		}
@@ -159,7 +159,7 @@ func (s *Seeker) Resolved(now raft.Time, seeds []string, err error) {
 		s.places[i].seed = false
 	}
 	for _, address := range seeds[:min(len(seeds), SeedsMax)] {
-		s.add(address, true)
+		s.add(address, true, false)
 	}
 	for i := range s.places {
 		s.places[i].due = !s.places[i].open
@@ -174,9 +174,16 @@ func (s *Seeker) referred(address string) bool {
 	})
 }
 
-// add adds an address unless it is known. It leaves out an address that was found if there are too many.
-func (s *Seeker) add(address string, seed bool) {
+// add adds an address unless it is known. It leaves out an address that was found if there are too many. The address that a
+// founder gives for itself takes the place of another one that was found.
+func (s *Seeker) add(address string, seed, founders bool) {
 	p := s.at(address)
+	if p == nil && founders && len(s.places) >= 2*SeedsMax {
+		i := slices.IndexFunc(s.places, func(p place) bool { return !p.seed && (p.reply == nil || !s.founder(p.reply.From.ID)) })
+		if i >= 0 {
+			s.places = slices.Delete(s.places, i, i+1)
+		}
+	}
 	switch {
 	case p != nil:
 		p.seed = p.seed || seed
@@ -184,6 +191,8 @@ func (s *Seeker) add(address string, seed bool) {
 		s.places = append(s.places, place{address: address, seed: seed, due: true})
 	}
 }
+
+func (s *Seeker) founder(id raft.NodeID) bool { return slices.Contains(s.cfg.Founders, id) }
 
 func (s *Seeker) at(address string) *place {
 	i := slices.IndexFunc(s.places, func(p place) bool { return p.address == address })
@@ -282,7 +291,7 @@ func (s *Seeker) foreign(r raft.WhoReply) error {
 func (s *Seeker) learn(r raft.WhoReply) {
 	for _, address := range []string{r.Address, LeaderAddress(&r)} {
 		if CheckAddress(address) == nil {
-			s.add(address, false)
+			s.add(address, false, address == r.Address && s.founder(r.From.ID))
 		}
 	}
 	if r.Term > 0 && s.heard == nil {

@@ -2,6 +2,7 @@ package joining_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,13 @@ func TestSeeker_AMemberThatDoesNotSayWhatItHoldsIsWaitedFor(t *testing.T) {
 		w.answers["h9:1"] = nil
 		w.run(time.Minute)
 		assert.NotNil(t, w.list)
+
+		w = three(t, "n2")
+		w.answers["h3:1"] = nil
+		w.step()
+		w.answers["h1:1"] = r
+		w.run(time.Minute)
+		assert.NotNil(t, w.list, "n1 has said it once in this run")
 	}
 }
 
@@ -246,6 +254,22 @@ func TestSeeker_AClusterIsHeardOfAtAnyTime(t *testing.T) {
 	w.answers["h3:1"] = serving("n3")
 	w.run(5 * time.Second)
 	assert.NotNil(t, w.heard)
+}
+
+// DNS no longer names an address whose question is open: it is not asked twice at a time, and its answer counts.
+func TestSeeker_AnOpenQuestionOutlivesItsSeed(t *testing.T) {
+	w := three(t, "n2")
+	resolve := func(seeds ...string) []joining.Question {
+		w.s.Resolved(0, seeds, nil)
+		return w.s.Next(0, w.st).Ask
+	}
+	open := resolve("h3:1")
+	require.Len(t, open, 1)
+	assert.Len(t, resolve("h1:1"), 1)
+	assert.Empty(t, resolve("h1:1", "h3:1"))
+	resolve("h1:1")
+	w.s.Answered(open[0], serving("n3"), nil)
+	assert.NotNil(t, w.s.Next(0, w.st).Heard)
 }
 
 // Rules 8 and 9.
@@ -310,6 +334,7 @@ func TestSeeker_AnAdvertisedAddressMustLeadToItsMember(t *testing.T) {
 		{"h7:1", nil, `"h7:1", which has not answered yet`},
 		{"127.0.0.1:1", empty("n3", founders...), "leads each machine to itself"},
 		{"localhost:1", errRefused, "leads each machine to itself"},
+		{"[0:0:0:0:0:0:0:1]:1", errRefused, "leads each machine to itself"},
 		{"0.0.0.0:1", nil, `"0.0.0.0:1" names no machine`},
 		{"[::]:1", nil, "names no machine"},
 		{":1", nil, "names no machine"},
@@ -377,8 +402,8 @@ func TestSeeker_TheNumberOfPlacesIsBounded(t *testing.T) {
 	w := newWorld(t, of("n0"))
 	for i := range 2 * joining.SeedsMax {
 		address := "a" + string(rune('a'+i/26)) + string(rune('a'+i%26)) + ":1"
-		r := empty("n9")
-		r.Address = "b" + address
+		r := serving("n9", raft.Member{ID: "n7", Incarnation: 7, Address: "c" + address})
+		r.Address, r.Leader = "b"+address, "n7"
 		w.seeds, w.answers[address] = append(w.seeds, address), r
 	}
 	w.run(10 * time.Second)
@@ -388,4 +413,27 @@ func TestSeeker_TheNumberOfPlacesIsBounded(t *testing.T) {
 	}
 	slices.Sort(places)
 	assert.LessOrEqual(t, len(slices.Compact(places)), 2*joining.SeedsMax)
+}
+
+// However many addresses others name, each founder is asked where it says that it is.
+func TestSeeker_FoundersHaveTheirPlaces(t *testing.T) {
+	seeds, founders := []string{"h2:1"}, []raft.NodeID{"n1", "n2"}
+	for i := range joining.SeedsMax - 1 {
+		seeds = append(seeds, fmt.Sprintf("s%d:1", i))
+	}
+	w := newWorld(t, of("n1", founders...), seeds...)
+	for i, at := range seeds[1:] {
+		r := empty("n9")
+		r.From.Incarnation, r.Address = raft.Incarnation(i+1), "found-"+at
+		w.answers[at] = r
+	}
+	extra := empty("n9")
+	extra.Address = "extra:1"
+	w.answers["found-s0:1"], w.answers["found-s1:1"] = extra, errRefused
+	w.run(5 * time.Second)
+	late := empty("n2", founders...)
+	late.Address = "late:1"
+	w.answers["h2:1"], w.answers["late:1"] = late, late
+	w.run(5 * time.Second)
+	assert.NotNil(t, w.list, w.missing())
 }

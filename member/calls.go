@@ -27,7 +27,8 @@ func (m *Member) WaitApplied(ctx context.Context, index raft.Index) error {
 	return m.node.WaitApplied(ctx, index)
 }
 
-// ChangeMembers is as node.Node.ChangeMembers: it changes the members of the cluster.
+// ChangeMembers is as node.Node.ChangeMembers: it changes the members of the cluster. If another member leads, Members of this one
+// may show the change later: use the result.
 func (m *Member) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (node.Members, error) {
 	return m.node.ChangeMembers(ctx, c, ifIndex)
 }
@@ -54,6 +55,9 @@ func (m *Member) Watch(ctx context.Context) iter.Seq[raft.Leadership] { return m
 func (m *Member) Ready(ctx context.Context) error {
 	for {
 		err := m.node.Ready(ctx)
+		if unready := (*node.NotReadyError)(nil); m.seeker != nil && errors.As(err, &unready) {
+			unready.Reason = m.Status().LeaderReason
+		}
 		if m.seeker == nil || !errors.Is(err, node.ErrWiped) {
 			return err
 		}

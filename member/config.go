@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -14,25 +15,24 @@ import (
 
 // Config holds the settings of a member. Start copies it. ID, Cluster, Dir and Listen are required; the others are optional.
 type Config struct {
-	// ID, Cluster, Initial and Advertise are as in node.Config. ID names this member, and Cluster its cluster. Initial lists the
+	// ID, Cluster and Initial are as in node.Config. ID names this member, and Cluster its cluster. Initial lists the
 	// initial members of a new cluster: the same list on each of them. A member without Initial waits until it is added.
-	// Advertise is the "host:port" at which the other members reach this member.
+	// Advertise is the "host:port" at which the other members reach this member, and Meta the application's text about it, such
+	// as a client URL, of at most raft.MetaBytesMax bytes of UTF-8. A member whose entry in the configuration has another Advertise or
+	// Meta corrects it, once after a start, through the leader. An empty one leaves the entry as it is.
 	ID        raft.NodeID
 	Cluster   string
 	Initial   []raft.Member
 	Advertise string
+	Meta      string
 
 	// Founders and Seeds are one configuration for every state of a member, in place of Initial. Founders are the ids of the
 	// members that begin the cluster, the same on each, and never changed afterwards: see Ordinals. Seeds are where this member asks
 	// who is there. An empty founder that finds no cluster takes part in the bootstrap, which begins once all founders have
 	// answered; Status.Missing names who has not. Any other member with an empty store, and a founder whose disk was lost, asks the
-	// leader to join. A member whose Advertise differs from its entry in the configuration corrects the entry, once after a start.
-	// Advertise is required, unless Listen names a host and a port. See docs/membership.md.
+	// leader to join. Advertise is required, unless Listen names a host and a port. See docs/membership.md.
 	Founders []raft.NodeID
 	Seeds    Seeds
-	// Meta is the application's text for this member's entry in the configuration, such as a client URL; "" leaves it as it is. At
-	// most raft.MetaBytesMax bytes. It needs Founders or Seeds.
-	Meta string
 	// Learner lets this member join as a learner, and stay one. A founder cannot be one.
 	Learner bool
 	// SetAside lets a member that cannot use its store, because the store is damaged or an older image of the disk, start with an
@@ -98,6 +98,12 @@ func (c Config) Validate() error {
 	problem(c.Node.Forward, "Node.Forward", "must be empty: NoForward beside Node decides")
 	problem(c.Node.Founders != nil, "Node.Founders", above)
 	problem(c.Node.Meta != "", "Node.Meta", above)
+	for _, m := range c.Initial {
+		err := joining.CheckAddress(m.Address)
+		if wrong := err != nil && m.Address != "" && c.Transport == nil && c.Net.Resolve == nil; wrong { // others may give an address its meaning
+			p = append(p, &raft.ConfigError{Field: "Initial", Err: fmt.Errorf("member %s: %w", m.ID, err)})
+		}
+	}
 	p = append(p, c.foundingProblems()...)
 	var ofNode interface{ Unwrap() []error }
 	n := c.node()

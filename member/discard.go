@@ -161,7 +161,7 @@ type removal struct {
 // noteRemoval keeps the removal that has ended this member for a start with Rejoin.
 func (m *Member) noteRemoval() {
 	var removed *raft.RemovedError
-	if m.seeker == nil || m.cfg.Dir == "" || !errors.As(m.Err(), &removed) {
+	if m.cfg.Dir == "" || !errors.As(m.Err(), &removed) {
 		return
 	}
 	text, err := json.Marshal(removal{m.node.Status().Incarnation, removed.Index})

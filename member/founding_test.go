@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/leaks"
 	"github.com/coxswain/raft/internal/testca"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
@@ -121,11 +122,22 @@ func (f *found) write(i int) uint64 {
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for {
-		result, err := f.members[i].Propose(ctx, []byte("+"))
+		result, err := f.members[i].Propose(ctx, []byte(increment))
 		if err == nil {
 			return binary.BigEndian.Uint64(result.Data)
 		}
 		require.NoError(f.t, ctx.Err(), "%v", err)
+	}
+}
+
+// increment is a command that nothing else in a store looks like.
+const increment = "one more, please"
+
+// holds waits until the members have applied all writes.
+func (f *found) holds(which ...int) {
+	for _, i := range which {
+		_, err := f.members[i].ReadIndex(f.t.Context())
+		require.NoError(f.t, err)
 	}
 }
 
@@ -143,6 +155,7 @@ var all = []int{0, 1, 2}
 func TestFounding_ThreeEmptyMachines(t *testing.T) {
 	f := newFound(t, 3)
 	f.start(2, 1)
+	assert.NotContains(t, f.members[1].Status().LeaderReason, "no list of initial members")
 	require.Eventually(t, func() bool {
 		return strings.Contains(strings.Join(f.members[1].Status().Missing, "\n"), "founder n1 has not been found: looked for at "+f.cfg[0].Listen)
 	}, patience, 5*time.Millisecond)
@@ -184,9 +197,10 @@ func TestFounding_AFurtherMemberJoins(t *testing.T) {
 		self, _ := m.Members().Peer(raft.Peer{ID: "n5", Incarnation: m.Status().Incarnation})
 		return self.Kind == raft.Learner && m.Members().Committed && m.Status().Leader != ""
 	})
-	member, _ := f.members[0].Members().Member("n4")
-	assert.Equal(t, f.cfg[3].Listen, member.Address)
-	assert.Equal(t, "http://"+f.cfg[3].Listen, member.Meta)
+	f.await("knows n4", all, func(m *Member) bool {
+		member, _ := m.Members().Member("n4")
+		return member.Address == f.cfg[3].Listen && member.Meta == "http://"+f.cfg[3].Listen
+	})
 	assert.Equal(t, uint64(2), f.write(3))
 }
 
@@ -318,6 +332,7 @@ func TestFounding_ADamagedStoreIsSetAside(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(2)
 	f.end(2)
 	damage(t, f.cfg[2].Dir)
 	_, err := Start(t.Context(), f.cfg[2], &counter{})
@@ -340,6 +355,7 @@ func TestFounding_ADamagedStoreIsKeptWithoutALeader(t *testing.T) {
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	f.holds(all...)
 	for _, i := range all {
 		f.end(i)
 	}
@@ -365,7 +381,7 @@ func damage(t *testing.T, dir string) {
 	for _, name := range segments {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		if at := strings.LastIndex(string(text), "+"); at > 0 {
+		if at := strings.LastIndex(string(text), increment); at > 0 {
 			text[at] = '-'
 			require.NoError(t, os.WriteFile(name, text, 0o600))
 			hit = true
@@ -467,6 +483,38 @@ func TestFounding_FoundersThatDiffer(t *testing.T) {
 	assert.Equal(t, uint64(1), f.write(1))
 }
 
+// A founder that does not exist keeps the others from beginning a cluster. They say who is missing, and where they have looked.
+func TestFounding_AFounderThatIsAStranger(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n1", "n2", "n9"}
+	}
+	f.start(0, 1)
+	f.await("misses n9", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "founder n9 has not been found: looked for at ")
+	})
+	for _, m := range f.members[:2] {
+		assert.Zero(t, m.Status().Cluster)
+		assert.Zero(t, m.Status().Term)
+	}
+}
+
+// A member whose own founders lack it begins no cluster, and joins that of the founders.
+func TestFounding_TheFoundersLackTheMember(t *testing.T) {
+	f := newFound(t, 3)
+	for i := range f.cfg {
+		f.cfg[i].Founders = []raft.NodeID{"n2", "n3"}
+	}
+	f.start(0)
+	f.await("misses a leader", []int{0}, func(m *Member) bool {
+		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "no leader of the cluster answers")
+	})
+	assert.Zero(t, f.members[0].Status().Cluster)
+	f.start(1, 2)
+	f.await("votes", all, votes)
+	assert.Equal(t, uint64(1), f.write(0))
+}
+
 func TestConfig_FoundersAndSeeds(t *testing.T) {
 	valid := Config{ID: "n1", Cluster: "test", Dir: "d", Listen: "h1:7000", Founders: []raft.NodeID{"n1", "n2"}, Seeds: DNS("jobs:7000"), SetAside: true}
 	require.NoError(t, valid.Validate())
@@ -476,6 +524,9 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		edit        func(*Config)
 	}{
 		{"Seeds", "missing: name addresses of the other members", func(c *Config) { c.Seeds, c.SetAside = Seeds{}, false }},
+		{"Seeds", "missing: name addresses of the other members", func(c *Config) {
+			c.Seeds, c.SetAside, c.Founders = Seeds{}, false, []raft.NodeID{"n2"}
+		}},
 		{"Seeds", `"h1:7000", which is this member itself`, func(c *Config) { c.Seeds = Addresses("h1:7000", "h1:7000") }},
 		{"Seeds", `seed "jobs" is no "host:port"`, func(c *Config) { c.Seeds = DNS("jobs") }},
 		{"Seeds", `seed "0.0.0.0:1" names no machine`, func(c *Config) { c.Seeds = Addresses("h2:1", "0.0.0.0:1") }},
@@ -485,6 +536,10 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 		{"Advertise", `"0.0.0.0:7000" names no machine`, func(c *Config) { c.Advertise = "0.0.0.0:7000" }},
 		{"Learner", "founders vote", func(c *Config) { c.Learner = true }},
 		{"Meta", "1025 bytes", func(c *Config) { c.Meta = strings.Repeat("m", 1025) }},
+		{"Meta", "is no UTF-8", func(c *Config) { c.Meta = "\xff" }},
+		{"Initial", `member n2: "[::]:7000" names no machine`, func(c *Config) {
+			*c = Config{ID: "n1", Cluster: "c", Dir: "d", Listen: ":1", Initial: []raft.Member{{ID: "n1", Address: "h1:1"}, {ID: "n2", Address: "[::]:7000"}}}
+		}},
 		{"Initial", "must be empty with Founders or Seeds", func(c *Config) { c.Initial = []raft.Member{{ID: "n1", Address: "h1:7000"}} }},
 		{"Storage", "must be empty with SetAside", func(c *Config) { c.Storage = storage.NewMemory() }},
 		{"Transport", "cannot ask who is there", func(c *Config) { c.Transport, c.Listen, c.Advertise = struct{ raft.Transport }{own}, "", "h1:1" }},
@@ -507,10 +562,23 @@ func TestConfig_FoundersAndSeeds(t *testing.T) {
 
 // The store is marked as an older image. Any start refuses it, until it is set aside.
 func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
+	t.Run("with the whole log", func(t *testing.T) { anOlderImageIsSetAside(t, func(*Member) {}) })
+	t.Run("with a log that begins after a snapshot", func(t *testing.T) {
+		anOlderImageIsSetAside(t, func(m *Member) {
+			require.NoError(t, m.node.SetLimits(raft.Limits{SnapshotTailBytes: 1, SnapshotHoldBytes: 1}))
+			_, err := m.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return m.Status().Base.Index > 0 }, patience, 5*time.Millisecond)
+		})
+	})
+}
+
+func anOlderImageIsSetAside(t *testing.T, before func(of *Member)) {
 	f := newFound(t, 3)
 	f.start(all...)
 	f.write(0)
 	f.await("votes", all, votes)
+	before(f.members[2])
 	f.end(2)
 	earlier := t.TempDir()
 	require.NoError(t, os.CopyFS(earlier, os.DirFS(f.cfg[2].Dir)))
@@ -531,6 +599,31 @@ func TestFounding_AnOlderImageIsSetAside(t *testing.T) {
 	f.start(2)
 	f.await("votes again", []int{2}, votes)
 	assert.Equal(t, uint64(3), f.write(2))
+}
+
+// All were down. A founder without its disk is the first to come back, and has its list before it hears of the cluster.
+func TestFounding_AnEmptiedDiskComesBackFirst(t *testing.T) {
+	f := newFound(t, 3)
+	f.start(all...)
+	f.write(0)
+	f.await("votes", all, votes)
+	for _, removed := range []bool{false, true} {
+		if removed {
+			require.Eventually(t, func() bool {
+				_, err := f.members[0].node.RemoveMember(t.Context(), "n3", node.ChangeOptions{})
+				return err == nil
+			}, patience, 50*time.Millisecond)
+		}
+		for _, i := range all {
+			f.end(i)
+		}
+		f.empty(2)
+		f.start(2)
+		f.await("has its list", []int{2}, func(m *Member) bool { return len(m.Members().Configuration.Members) == 3 })
+		f.start(0, 1)
+		f.await("votes again, and waits for nothing", []int{2}, func(m *Member) bool { return votes(m) && len(m.Status().Missing) == 0 })
+	}
+	assert.Equal(t, uint64(2), f.write(2))
 }
 
 // The cluster has lost the disks of its majority. Founders that come back hear of it, and never begin another one.
@@ -571,4 +664,27 @@ func TestFounding_AnAddressThatLeadsElsewhere(t *testing.T) {
 		f.end(3)
 	}
 	assert.Len(t, f.members[0].Members().Configuration.Members, 3)
+}
+
+// What was found by asking may be out of date, and the configuration as well.
+func TestFounding_AMemberIsDialedWhereItWasFoundAndWhereTheConfigurationSays(t *testing.T) {
+	s := &seeker{node: new(node.Node), found: make(map[raft.NodeID]bool)}
+	s.rules = joining.NewSeeker(joining.Config{Self: raft.Peer{ID: "n1", Incarnation: 1}, ClusterName: "test", Address: "h1:1"})
+	s.rules.Resolved(0, []string{"found:1"}, nil)
+	reply := raft.WhoReply{From: raft.Peer{ID: "n2", Incarnation: 2}, ClusterName: "test", Address: "found:1"}
+	s.rules.Answered(joining.Question{Address: "found:1"}, reply, nil)
+	for _, row := range []struct {
+		m    raft.Member
+		want [4]string
+	}{
+		{raft.Member{ID: "n2", Address: "named:1"}, [4]string{"found:1", "named:1", "found:1", "named:1"}},
+		{raft.Member{ID: "n2"}, [4]string{"found:1", "found:1", "found:1", "found:1"}},
+		{raft.Member{ID: "n3", Address: "named:1"}, [4]string{"named:1", "named:1", "named:1", "named:1"}},
+	} {
+		var dialed [4]string
+		for i := range dialed {
+			dialed[i] = s.resolve(row.m)
+		}
+		assert.Equal(t, row.want, dialed, "%+v", row.m)
+	}
 }

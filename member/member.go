@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type Member struct {
 	node         *node.Node
 	tcp          *transport.TCP // nil: Config.Transport is used
 	certificates *certificates  // nil: there are none
-	seeker       *seeker        // nil: there are neither Founders nor Seeds
+	seeker       *seeker        // nil: this member neither looks for its cluster nor corrects its entry
 	done         chan struct{}
 }
 
@@ -84,7 +85,7 @@ func (m *Member) startOnStore(ctx context.Context, fsm raft.FSM, t raft.Transpor
 
 // listen returns the transport.
 func (m *Member) listen() (raft.Transport, error) {
-	if m.cfg.founding() {
+	if m.cfg.corrects() {
 		m.seeker = &seeker{cfg: m.cfg, log: m.cfg.Logger}
 	}
 	if m.cfg.Transport != nil {
@@ -104,7 +105,7 @@ func (m *Member) listen() (raft.Transport, error) {
 		}
 		opts.TLSSource = m.certificates.config.Load
 	}
-	if m.seeker != nil {
+	if m.cfg.founding() {
 		opts.Resolve = m.seeker.composed(opts.Resolve)
 	}
 	tcp, err := transport.Listen(m.cfg.Listen, opts)
@@ -218,6 +219,9 @@ func (m *Member) Status() node.Status {
 	s.Certificate = m.Certificate()
 	if m.seeker != nil {
 		s.Missing = append(s.Missing, m.seeker.missing()...)
+	}
+	if seeks := m.seeker != nil && len(s.Missing) > 0; seeks && len(s.Members) == 0 && s.Err == nil && s.MajorityLost == "" && !s.Wiped {
+		s.LeaderReason = "no cluster yet: " + strings.Join(s.Missing, "; ") // the node does not know that it looks for one
 	}
 	return s
 }

@@ -14,10 +14,11 @@ import (
 
 // Seeds are where a member asks who is there. They only supply addresses: who belongs to the cluster is decided by ids. The seeds
 // may be the same on all members, and may name the member itself. Seeds should lead to members that were added later, too:
-// founders whose disks were all emptied find their cluster through them. Addresses and DNS make them.
+// founders whose disks were all emptied find their cluster through them. Addresses, DNS and LookUp make them.
 type Seeds struct {
 	addresses []string // each is asked
-	name      string   // "": none
+	name      string   // of a host; "": none
+	lookUp    func(context.Context) ([]string, error)
 }
 
 // Addresses returns seeds at these addresses, each a "host:port". A host name is looked up for each question.
@@ -27,6 +28,11 @@ func Addresses(hostports ...string) Seeds { return Seeds{addresses: hostports} }
 // looked up anew for each round of questions, so that members which came later are found.
 func DNS(hostport string) Seeds { return Seeds{name: hostport} }
 
+// LookUp returns seeds at the addresses that the function returns, each a "host:port", such as those in a registry of services.
+// It is called for each round of questions, about once a second until this member has its place and a leader, with a context
+// that ends after 2 s. It may return addresses and an error: those are asked, and Status.Missing shows the error.
+func LookUp(addresses func(context.Context) ([]string, error)) Seeds { return Seeds{lookUp: addresses} }
+
 // Ordinals returns the ids name-0, name-1 and so on: those of the first n pods of a StatefulSet, as founders.
 func Ordinals(name string, n int) (ids []raft.NodeID) {
 	for i := range max(n, 0) {
@@ -35,7 +41,7 @@ func Ordinals(name string, n int) (ids []raft.NodeID) {
 	return ids
 }
 
-func (s Seeds) empty() bool { return s.name == "" && len(s.addresses) == 0 }
+func (s Seeds) empty() bool { return s.name == "" && s.lookUp == nil && len(s.addresses) == 0 }
 
 // problems returns what is wrong with the seeds, without looking anything up.
 func (s Seeds) problems() (p []error) {
@@ -60,16 +66,19 @@ func (s Seeds) list() []string {
 	return s.addresses
 }
 
-// resolveTimeout bounds one look-up of a name.
+// resolveTimeout bounds one look-up.
 const resolveTimeout = 2 * time.Second
 
 // resolve returns the addresses to ask now.
 func (s Seeds) resolve(ctx context.Context) ([]string, error) {
-	if s.name == "" {
-		return s.addresses, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	switch {
+	case s.lookUp != nil:
+		return s.lookUp(ctx)
+	case s.name == "":
+		return s.addresses, nil
+	}
 	host, port, err := net.SplitHostPort(s.name)
 	var hosts []string
 	if err == nil {
@@ -101,11 +110,14 @@ func (e *SeedError) Unwrap() error { return e.Err }
 // founding reports whether this member looks for its cluster by itself.
 func (c Config) founding() bool { return len(c.Founders) > 0 || !c.Seeds.empty() }
 
+// corrects reports whether this member corrects its entry in the configuration.
+func (c Config) corrects() bool { return c.founding() || c.Advertise != "" || c.Meta != "" }
+
 // joining returns what the seeker needs to know. The incarnation is that of the store.
 func (c Config) joining(of raft.Incarnation) joining.Config {
 	return joining.Config{
 		Self: raft.Peer{ID: c.ID, Incarnation: of}, ClusterName: c.Cluster, Founders: slices.Clone(c.Founders),
-		Address: c.advertised(), Meta: c.Meta, Learner: c.Learner,
+		Address: c.advertised(), Meta: c.Meta, Learner: c.Learner, EntryOnly: !c.founding(),
 	}
 }
 
@@ -127,9 +139,11 @@ func (c Config) foundingProblems() (p []error) {
 	if !c.founding() {
 		const without = "needs Seeds or Founders"
 		problem(c.Learner, "Learner", without)
-		problem(c.Meta != "", "Meta", without)
 		problem(c.SetAside, "SetAside", without)
 		problem(c.Rejoin != 0, "Rejoin", without)
+		if err := joining.CheckAddress(c.Advertise); c.Advertise != "" && err != nil {
+			problem(true, "Advertise", err.Error())
+		}
 		return p
 	}
 	var of interface{ Unwrap() []error }
@@ -141,11 +155,11 @@ func (c Config) foundingProblems() (p []error) {
 	}
 	alone := len(c.Founders) == 1 && c.Founders[0] == c.ID
 	seeds := c.Seeds.list()
-	problem(len(seeds) == 0 && !alone, "Seeds", "missing: name addresses of the other members, or one DNS name for all")
+	problem(c.Seeds.empty() && !alone, "Seeds", "missing: name addresses of the other members, or one DNS name for all")
 	problem(len(seeds) > 0 && !alone && c.Seeds.name == "" && !slices.ContainsFunc(seeds, func(s string) bool { return s != c.advertised() }),
 		"Seeds", fmt.Sprintf("they are only %q, which is this member itself: name the addresses of others", c.advertised()))
 	problem(len(c.Initial) > 0, "Initial", "must be empty with Founders or Seeds, which take its place")
-	problem(len(c.Seeds.list()) == 0 && c.SetAside, "SetAside", "needs Seeds, through which it asks the leader")
+	problem(c.Seeds.empty() && c.SetAside, "SetAside", "needs Seeds, through which it asks the leader")
 	problem(c.Storage != nil && (c.SetAside || c.Rejoin != 0), "Storage", "must be empty with SetAside or Rejoin, which set a store in Dir aside")
 	if _, asks := c.Transport.(raft.WhoCarrier); c.Transport != nil && !asks {
 		problem(true, "Transport", "cannot ask who is there (raft.WhoCarrier), which Founders and Seeds need")

@@ -16,7 +16,8 @@ import (
 // changeTimeout bounds one request to correct the member's entry.
 const changeTimeout = 15 * time.Second
 
-// seeker runs the rules of package joining beside the node: it asks the seeds, and carries out what follows from the answers.
+// seeker runs the rules of package joining beside the node: it asks the seeds, and carries out what follows from the answers. A
+// member without Founders and Seeds only corrects its entry.
 type seeker struct {
 	cfg     Config
 	carrier raft.WhoCarrier
@@ -116,10 +117,10 @@ func (s *seeker) then(outcome func(now raft.Time)) {
 	}
 }
 
-// bootstrap gives the node its list, and waits until the cluster has begun.
+// bootstrap gives the node its list, and waits until the cluster has begun. If it began earlier, this member joins it.
 func (s *seeker) bootstrap(ctx context.Context, list []raft.Member) {
 	err := s.node.Bootstrap(ctx, list)
-	if err == nil || ctx.Err() != nil || errors.Is(err, raft.ErrInitialized) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, raft.ErrInitialized) || errors.Is(err, node.ErrWiped) {
 		return
 	}
 	s.mu.Lock()

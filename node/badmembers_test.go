@@ -345,7 +345,10 @@ func TestChange_AnEarlierReleaseAmongTheMembers(t *testing.T) {
 		c.Crash("n3")
 		who.Store(raft.NodeID(""))
 		c.Start("n3")
-		c.Await("the leader to hear n3", func() bool { return n.Status().Members[2].Connected })
+		c.Await("the leader to hear n3", func() bool {
+			m := n.Status().Members[2]
+			return m.Connected && m.Protocol >= raft.ProtocolMembership
+		})
 		c.Add("n4")
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -33,7 +34,7 @@ type Config struct {
 	// package member decides by them. Each id once.
 	Founders []raft.NodeID
 	// Meta is what this member says about itself to those that ask who is here, and is for nothing else: in the configuration, a
-	// member has the Meta with which it was added. At most raft.MetaBytesMax bytes.
+	// member has the Meta with which it was added. At most raft.MetaBytesMax bytes of UTF-8.
 	Meta string
 
 	// ElectionTimeout is the only duration that most clusters need to set. If a follower hears from no leader, it campaigns
@@ -164,6 +165,8 @@ func (c Config) Validate() error {
 	}
 	if len(c.Meta) > raft.MetaBytesMax {
 		p = append(p, &raft.ConfigError{Field: "Meta", Err: fmt.Errorf("%d bytes; it takes at most %d", len(c.Meta), raft.MetaBytesMax)})
+	} else if !utf8.ValidString(c.Meta) {
+		p = append(p, &raft.ConfigError{Field: "Meta", Err: fmt.Errorf("%q is no UTF-8: it is a text", c.Meta)})
 	}
 	p = append(p, c.founderProblems()...)
 	c = c.withDefaults()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 )
 
 // RemoteError is the error of a request that was forwarded to the leader (Config.Forward), if it is not simply one of the
@@ -114,7 +115,7 @@ var knownTypes = []errorType{
 	plain[raft.LastVoterError]("LastVoter"), plain[raft.NotElectableError]("NotElectable"), plain[raft.PriorityError]("Priority"),
 	plain[raft.AddressInUseError]("AddressInUse"), plain[raft.QuorumLossError]("QuorumLoss"),
 	plain[raft.EarlierReleaseError]("EarlierRelease"), plain[raft.WasRemovedError]("WasRemoved"), plain[raft.AppVersionError]("AppVersion"),
-	plain[raft.CatchUpError]("CatchUp"), plain[raft.NotEmptyError]("NotEmpty"),
+	plain[raft.CatchUpError]("CatchUp"), plain[raft.NotEmptyError]("NotEmpty"), plain[joining.InUseError]("InUse"),
 	wrapping("NoRoom", func(e *raft.NoRoomError) wrapped { return wrapped{Err: e.Err.Error()} },
 		func(w wrapped) *raft.NoRoomError { return &raft.NoRoomError{Err: errors.New(w.Err)} }),
 	wrapping("Config", func(e *raft.ConfigError) wrapped { return wrapped{Field: e.Field, Err: e.Err.Error()} },

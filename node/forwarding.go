@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/coxswain/raft"
 )
@@ -54,6 +55,9 @@ func (n *Node) changeAnywhere(ctx context.Context, c raft.Change, ifIndex raft.I
 	if !n.forwardable(err) {
 		return m, n.withReason(err)
 	}
+	if err := metaProblem(c); err != nil {
+		return Members{}, err
+	}
 	data, err := json.Marshal(changeOnWire{c, ifIndex})
 	if err != nil {
 		return Members{}, err
@@ -66,6 +70,28 @@ func (n *Node) changeAnywhere(ctx context.Context, c raft.Change, ifIndex raft.I
 	}
 	config, err := raft.DecodeConfiguration(r.Data)
 	return Members{Configuration: config, Index: r.Index, Committed: true}, err
+}
+
+// metaProblem returns a *raft.ConfigError if the leader would get another Meta than that of the change: JSON carries only text.
+func metaProblem(c raft.Change) error {
+	var all []string
+	for _, m := range c.Add {
+		all = append(all, m.Meta)
+	}
+	for _, r := range c.Replace {
+		all = append(all, r.New.Meta)
+	}
+	for _, u := range c.Update {
+		if u.Meta != nil {
+			all = append(all, *u.Meta)
+		}
+	}
+	for _, meta := range all {
+		if !utf8.ValidString(meta) {
+			return &raft.ConfigError{Field: "Meta", Err: fmt.Errorf("%q is no UTF-8, so it cannot be forwarded: ask the leader itself", meta)}
+		}
+	}
+	return nil
 }
 
 func changed(m Members, err error) (raft.ForwardReply, error) {

@@ -144,6 +144,20 @@ func TestForward_ChangesOfMembersAndTransfers(t *testing.T) {
 	})
 }
 
+// The leader gives a change up with its caller, so that another one may join.
+func TestForward_AChangeEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := forwarding(t)
+		leadBy(t, c, "n1")
+		c.Join("n4")
+		_, err := c.Node("n2").AddMember(within(t, time.Second), raft.Member{ID: "n9", Address: "n9:1"}, node.ChangeOptions{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Millisecond)
+		_, err = c.Node("n1").AddMember(within(t, time.Minute), c.Member("n4"), node.ChangeOptions{})
+		assert.NoError(t, err)
+	})
+}
+
 func TestForward_NoRemoteChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := forwarding(t, func(cfg *node.Config) { cfg.NoRemoteChanges = true })
@@ -332,11 +346,74 @@ func TestForward_AFailedSend(t *testing.T) {
 		tap.fails.Store(&notSent)
 		propose(t, c.Node("n2"), "x")
 		assert.Equal(t, node.ForwardOutcomes{Sent: 2}, c.Node("n2").Metrics().Forwards)
+		tap.fails.Store(&notSent)
+		_, err := c.Node("n2").Propose(within(t, time.Millisecond), []byte("late"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "could not send the request to it: not connected", "it says why")
 		tap.fails.Store(&broken)
-		_, err := c.Node("n2").Propose(within(t, time.Minute), []byte("y"))
+		_, err = c.Node("n2").Propose(within(t, time.Minute), []byte("y"))
 		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
-		assert.Equal(t, node.ForwardOutcomes{Sent: 3, Unknown: 1}, c.Node("n2").Metrics().Forwards)
+		assert.Equal(t, node.ForwardOutcomes{Sent: 4, Unknown: 1}, c.Node("n2").Metrics().Forwards)
 		assert.Equal(t, []string{"x"}, listOf(c, "n1"))
+	})
+}
+
+// A Meta that JSON would change is refused.
+func TestForward_AMetaThatIsNoText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := forwarding(t)
+		leadBy(t, c, "n1")
+		meta := "\xff"
+		m := raft.Member{ID: "n4", Address: "n4:1", Meta: meta}
+		for _, change := range []raft.Change{
+			{Add: []raft.Member{m}}, {Update: []raft.Update{{Peer: raft.Peer{ID: "n3"}, Meta: &meta}}},
+			{Replace: []raft.Replacement{{Old: raft.Peer{ID: "n3"}, New: m}}},
+		} {
+			_, err := c.Node("n2").ChangeMembers(within(t, time.Minute), change, 0)
+			var wrong *raft.ConfigError
+			require.ErrorAs(t, err, &wrong)
+			assert.Equal(t, "Meta", wrong.Field)
+		}
+	})
+}
+
+// An answer that has not left is sent again.
+func TestForward_AnAnswerThatIsNotSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		notSent := fmt.Errorf("not connected: %w", raft.ErrNotSent)
+		i.tap.fails.Store(&notSent)
+		r := propose(t, i.c.Node("n2"), "x")
+		assert.NotZero(t, r.Index)
+	})
+}
+
+// A change without a deadline does not wait for ever for an answer that was lost, and waits as long as the change runs.
+func TestForward_AChangeWithoutADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newIntruder(t)
+		call := func(c raft.Change) <-chan error {
+			outcome := make(chan error, 1)
+			go func() {
+				_, err := i.c.Node("n2").ChangeMembers(context.Background(), c, 0)
+				outcome <- err
+			}()
+			synctest.Wait()
+			return outcome
+		}
+		i.tap.lose(func(m raft.Message) bool { _, answer := m.Body.(raft.ForwardReply); return answer })
+		lost := call(raft.Change{Demote: []raft.Peer{{ID: "n3"}}})
+		err := soon(t, lost)
+		require.ErrorIs(t, err, node.ErrOutcomeUnknown)
+		assert.ErrorContains(t, err, "no change is running any more")
+
+		i.tap.lose(func(raft.Message) bool { return false })
+		i.c.Crash("n3")
+		waits := call(raft.Change{Add: []raft.Member{{ID: "n3", Kind: raft.Voter}}, Patience: 10 * time.Minute})
+		time.Sleep(9 * time.Minute)
+		require.Empty(t, waits, "the change still waits for n3")
+		i.c.Start("n3")
+		require.NoError(t, soon(t, waits))
 	})
 }
 

@@ -23,7 +23,15 @@ type forwardLane struct {
 type forwardItem struct {
 	request *forwarded
 	answer  raft.Message // if request is nil
+	until   raft.Time    // when an answer that has not left is given up; 0: it was not tried yet
 }
+
+// An answer that has not left is sent again for answerPatience, with at most answerPause between two tries. Without it, the caller
+// elsewhere would wait until its deadline.
+const (
+	answerPatience = 2 * time.Second
+	answerPause    = 200 * time.Millisecond
+)
 
 // lane returns the lane to a peer. It returns nil if no more lanes may begin. Strangers leave room for members. f.mu is held.
 func (f *forwards) lane(to raft.Peer) *forwardLane {
@@ -48,22 +56,28 @@ func (f *forwards) lane(to raft.Peer) *forwardLane {
 }
 
 func (f *forwards) run(l *forwardLane) {
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-l.stop:
 			return
 		case <-l.queue.signal:
 			runtime.Gosched() // see Node.loop
-			f.deliver(l)
+		case <-retry:
+		}
+		retry = nil
+		if f.deliver(l) {
+			retry = time.After(answerPause)
 		}
 	}
 }
 
-// deliver sends what waits for the lane. If the transport takes nothing of a batch, its requests have not left.
-func (f *forwards) deliver(l *forwardLane) {
+// deliver sends what waits for the lane. If the transport takes nothing of a batch, its requests have not left. It reports whether
+// answers wait for another try.
+func (f *forwards) deliver(l *forwardLane) (again bool) {
 	batch, items := f.take(l)
 	if len(batch) == 0 {
-		return
+		return false
 	}
 	n := f.node
 	err := guarded(func() error { return n.transport.Send(l.to, raft.LaneForward, batch) })
@@ -72,23 +86,41 @@ func (f *forwards) deliver(l *forwardLane) {
 	} else {
 		n.counters.droppedSend.Add(uint64(len(batch)))
 	}
+	notSent := errors.Is(err, raft.ErrNotSent)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, item := range items {
 		c := item.request
-		if c == nil {
+		if c == nil && notSent && f.putBack(l, item) {
+			again = true
+		} else if c == nil {
 			f.carrying--
 		}
 		if err == nil || c == nil || f.left[c.counter] != c {
 			continue
 		}
 		f.sender.Forget(c.counter)
-		next := forward.Unknown
-		if errors.Is(err, raft.ErrNotSent) {
-			next = forward.Again
+		a := forwardAnswer{next: forward.Unknown}
+		if notSent {
+			a = forwardAnswer{next: forward.Again, cause: err}
 		}
-		f.finish(c.counter, forwardAnswer{next: next})
+		f.finish(c.counter, a)
 	}
+	return again
+}
+
+// putBack keeps an answer that has not left for the next try, and reports whether it does. f.mu is held.
+func (f *forwards) putBack(l *forwardLane, item forwardItem) bool {
+	now := f.node.now().Mono
+	if item.until == 0 {
+		item.until = now + raft.Time(answerPatience)
+	}
+	if now >= item.until || f.lanes[l.to] != l || l.queue.len() >= 2*f.node.cfg.ForwardsMax {
+		return false
+	}
+	l.queue.items = append(l.queue.items, item) // without a wake: the lane pauses first
+	l.bytes += len(item.answer.Body.(raft.ForwardReply).Data)
+	return true
 }
 
 // take removes the first items from the queue of a lane, and returns their messages. It drops requests that are too late:

@@ -62,8 +62,7 @@ func newForwards(n *Node) *forwards {
 }
 
 // forwardPatience is how long a request without a deadline waits for a leader to whom it can be sent, and then for the answer,
-// at least. It is forwardTimeouts election timeouts if they are longer. A change of the members may take hours, so its
-// answer has no limit.
+// at least. It is forwardTimeouts election timeouts if they are longer. A change of the members may take hours: see watchChange.
 const (
 	forwardPatience = 10 * time.Second
 	forwardTimeouts = 20
@@ -139,11 +138,16 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 		return raft.ForwardReply{}, &raft.TooLargeError{Bytes: len(data), Limit: most, Member: to.Peer.ID}
 	}
 	c := &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(ctx), answer: make(chan forwardAnswer, 1)}
+	patience := n.forwardPatience()
 	if c.deadline == 0 && kind != raft.ForwardChange {
-		patience := n.forwardPatience()
 		c.deadline = n.now().Mono + raft.Time(patience)
 		late := time.AfterFunc(patience, func() { c.answer <- f.abandon(c, context.DeadlineExceeded) })
 		defer late.Stop()
+	}
+	if c.deadline == 0 && kind == raft.ForwardChange {
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go f.watchChange(watching, c, patience)
 	}
 	a := f.send(ctx, c)
 	switch a.next {
@@ -157,7 +161,11 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 			return raft.ForwardReply{}, a.cause
 		}
 		if a.reply.Outcome == 0 {
-			return raft.ForwardReply{}, &notNow{NotLeaderError: &NotLeaderError{Leader: n.leaderIn(now), Reason: "this member could not send the request to it"}}
+			why := &NotLeaderError{Leader: n.leaderIn(now), Reason: "this member could not send the request to it"}
+			if a.cause != nil { // such as an expired certificate
+				why.Reason += ": " + a.cause.Error()
+			}
+			return raft.ForwardReply{}, &notNow{NotLeaderError: why}
 		}
 		n.counters.forwards.notApplied.Add(1)
 		return raft.ForwardReply{}, f.notApplied(a.reply, now.Leader)
@@ -166,6 +174,29 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 	}
 	n.counters.forwards.unknown.Add(1)
 	return raft.ForwardReply{}, unknownOutcome(kind, a, now.Leader)
+}
+
+// errNoChangeRuns is why a change has an unknown outcome although its caller set no deadline.
+var errNoChangeRuns = errors.New("raft: the leader has sent no answer, and no change is running any more")
+
+// watchChange abandons a change without a deadline if its answer must have been lost: as this member sees it, no change has run
+// for that long, which is more than the leader needs before it begins one.
+func (f *forwards) watchChange(ctx context.Context, c *forwarded, patience time.Duration) {
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for before := (Members{}); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := f.node.Members()
+		if now.Committed && !now.Joint() && !now.Changing() && now.Index == before.Index {
+			c.answer <- f.abandon(c, errNoChangeRuns)
+			return
+		}
+		before = now
+	}
 }
 
 // notApplied returns the error for an answer that says that nothing was carried out. It names the leader that the sender of

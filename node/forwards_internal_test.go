@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -81,6 +82,42 @@ func TestForwards_TheAnswersThatWaitAreBounded(t *testing.T) {
 	expect.Equal(t, refused, answer(refused), "it takes no room")
 	f.take(lane)
 	expect.Equal(t, applied, answer(applied))
+}
+
+// Close waits neither for the answer to a caller that has gone nor for one that could not be sent.
+func TestForwards_CloseWaitsForNothingThatHasEnded(t *testing.T) {
+	f, lane := stuckForwards(func(*Config) {})
+	c := toN1(nil)
+	lane.queue.add(forwardItem{request: c})
+	f.take(lane)
+	expect.False(t, f.settled(0), "its caller waits")
+	expect.Equal(t, forward.Unknown, f.abandon(c, context.Canceled).next)
+	expect.True(t, f.settled(0))
+
+	f.carrying++
+	f.answer(raft.Message{From: lane.to}, raft.Forward{}, raft.Leadership{}, raft.ForwardReply{Outcome: raft.ForwardApplied})
+	expect.False(t, f.settled(0), "its answer waits")
+	f.node.transport = brokenWire{}
+	f.deliver(lane)
+	expect.True(t, f.settled(0))
+}
+
+// brokenWire sends nothing.
+type brokenWire struct{ raft.Transport }
+
+func (brokenWire) Send(raft.Peer, raft.Lane, []raft.Message) error { return errors.New("broken") }
+
+// Peers that no configuration names leave lanes for members.
+func TestForwards_StrangersLeaveLanesForMembers(t *testing.T) {
+	f, _ := stuckForwards(func(*Config) {})
+	f.node.members.publish(membership{now: Members{Configuration: raft.NewConfiguration([]raft.Member{{ID: "n3", Incarnation: 33, Address: "n3:1"}})}})
+	for i := range 2 * sendersMax {
+		f.lane(raft.Peer{ID: "stranger", Incarnation: raft.Incarnation(i + 1)})
+	}
+	expect.Len(t, f.lanes, sendersMax-raft.MembersMax)
+	expect.NotNil(t, f.lane(raft.Peer{ID: "n3", Incarnation: 33}))
+	f.end()
+	f.node.wg.Wait()
 }
 
 // A peer may send any value of any type.

@@ -77,7 +77,10 @@ func (n *Node) DemoteMember(ctx context.Context, id raft.NodeID, o ChangeOptions
 // first, and both change roles at once.
 //
 // If the id stays the same, the leader asks the process at the address for its incarnation. If the process answers with the
-// incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed.
+// incarnation of the member to be replaced, the error is a *MemberExistsError with Answers, and no replacement is needed. The new
+// incarnation takes the place at once if it answers at the former address, after 2 s in which every known address has refused the
+// leader, and otherwise after 10 s of silence: ReplaceMember waits for that. If the leader hears the former incarnation meanwhile,
+// the error is a *joining.InUseError: end that process first.
 //
 // See ChangeMembers for what is common to all changes.
 func (n *Node) ReplaceMember(ctx context.Context, id raft.NodeID, by raft.Member, o ChangeOptions) (Members, error) {
@@ -128,6 +131,9 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 // the leader ends meanwhile, the change continues: the next leader finishes it, and Members, WatchMembers and Status show its
 // progress. A change without effect succeeds once a majority has confirmed that this member still leads.
 //
+// A member that sent the call on may learn of the change after the answer: its Members shows the change later, as on every other
+// follower. Use the result, or wait with WatchMembers.
+//
 // If the Incarnation of a joining member is 0, the leader first makes contact with that member, in both directions. If there
 // is no contact within 5 s, or within 20 election timeouts if they are longer, nothing changes. Start the member before you
 // add it.
@@ -140,6 +146,7 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 //     or *ConfigError, which may wrap a *PriorityError: look at Members and correct the call. After a call with an unknown outcome, *MemberExistsError and
 //     *UnknownMemberError say that the change took place.
 //   - *UnreachableError, *NotEmptyError, *WasRemovedError: the joining member is not ready.
+//   - *joining.InUseError: the member whose id another store is to take over may still run.
 //   - *EarlierReleaseError: upgrade the members that it names.
 //   - *raft.AppVersionError: the program of the member that joins or is promoted is too old: start a newer one there.
 //   - *QuorumLossError that does not match ErrChangeGivenUp: too few of the new voters are heard. Bring them back, or
@@ -151,7 +158,8 @@ func (n *Node) change(ctx context.Context, c raft.Change, o ChangeOptions) (Memb
 // and the members that have joined stay learners. To continue, add one of them as a voter again.
 //
 // If the error matches ErrOutcomeUnknown, the change may have begun. If it has begun, it continues. If ctx has ended, the
-// error also matches ctx.Err(). Unlike a command, the same change may be requested again.
+// error also matches ctx.Err(). Unlike a command, the same change may be requested again. If the answer of another member was
+// lost and ctx has no deadline, the call ends so within 30 s (or 60 election timeouts) after no change runs any more.
 func (n *Node) ChangeMembers(ctx context.Context, c raft.Change, ifIndex raft.Index) (Members, error) {
 	if n.withinFSM() {
 		return Members{}, ErrWithinFSM
@@ -171,6 +179,9 @@ func (n *Node) changeHere(ctx context.Context, term raft.Term, c raft.Change, if
 		return Members{}, err
 	}
 	defer end()
+	if err := n.petitions.awaitPlaces(ctx, c); err != nil {
+		return Members{}, err
+	}
 	req, err := n.requests.change(raft.ChangeRequested{Term: term, IfIndex: ifIndex, Change: c})
 	if err != nil {
 		return Members{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/storage"
@@ -415,31 +416,74 @@ func TestChange_ContactIsMadeAgainAtOnce(t *testing.T) {
 	})
 }
 
-// A running member counts as its own replacement only if it answers at the address of the replacement.
-func TestChange_AMemberThatRunsIsReplacedByAnotherMachine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := transport.NewNetwork()
-		n, old := startPair(t, network)
-		if n.Status().Role != raft.Leader {
-			n, old = old, n
-		}
-		defer func() { assert.NoError(t, n.Close()) }()
-		propose(t, n, "first")
-		id := old.Status().ID
-		cfg := node.Config{ID: id, Cluster: "test", Seed: 9}
-		by, err := node.Start(t.Context(), cfg, newJournal(), storage.NewMemory(), network.JoinAt(id, "elsewhere:1"))
+// unrefused is the transport of a member whose dials are never refused, because nothing answers them.
+type unrefused struct{ raft.Transport }
+
+func (u unrefused) Peer(p raft.Peer) raft.PeerStatus {
+	status := u.Transport.Peer(p)
+	status.RefusedFor = 0
+	return status
+}
+
+// Another machine with the same id takes the place of a member once that has ended, and its address has refused for a while.
+// Otherwise the leader waits longer.
+func TestReplaceMember_ByAnotherMachineOnceTheMemberIsGone(t *testing.T) {
+	for _, row := range []struct {
+		rule   string
+		wire   func(raft.Transport) raft.Transport
+		within time.Duration
+	}{
+		{"the address refuses", func(w raft.Transport) raft.Transport { return w }, joining.RefusedMin},
+		{"the address is silent", func(w raft.Transport) raft.Transport { return unrefused{w} }, joining.SilenceMin},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { replacedElsewhere(t, row.wire, row.within) })
+		})
+	}
+}
+
+func replacedElsewhere(t *testing.T, wire func(raft.Transport) raft.Transport, within time.Duration) {
+	network := transport.NewNetwork()
+	initial := []raft.Member{{ID: "n1", Address: "n1:1"}, {ID: "n2", Address: "n2:1"}, {ID: "n3", Address: "n3:1"}}
+	nodes := map[raft.NodeID]*node.Node{}
+	start := func(id raft.NodeID, initial []raft.Member, at *transport.Memory) *node.Node {
+		n, err := node.Start(t.Context(), node.Config{ID: id, Cluster: "test", Initial: initial, Seed: 1}, newJournal(), storage.NewMemory(), wire(at))
 		require.NoError(t, err)
-		defer func() { assert.NoError(t, by.Close()) }()
-		m, err := n.ReplaceMember(t.Context(), id, raft.Member{Address: "elsewhere:1"}, node.ChangeOptions{})
-		require.NoError(t, err)
-		now, _ := m.Member(id)
-		assert.Equal(t, by.Status().Incarnation, now.Incarnation)
-		select {
-		case <-old.Done():
-		case <-time.After(time.Minute):
-		}
-		assert.ErrorIs(t, old.Close(), raft.ErrRemoved)
-	})
+		return n
+	}
+	for _, m := range initial {
+		nodes[m.ID] = start(m.ID, initial, network.Join(m.ID))
+	}
+	leader, err := nodes["n1"].WaitLeader(t.Context())
+	require.NoError(t, err)
+	n, old := nodes[leader.ID], initial[0]
+	if old.ID == leader.ID {
+		old = initial[1]
+	}
+	propose(t, n, "so that all are heard")
+	by := start(old.ID, nil, network.JoinAt(old.ID, "elsewhere:1"))
+	elsewhere := raft.Member{Address: "elsewhere:1"}
+	inUse := refused[*joining.InUseError](t, n, replaces(old.ID, elsewhere), "is a member already, at "+old.Address)
+	assert.Equal(t, nodes[old.ID].Status().Incarnation, inUse.Member.Incarnation)
+
+	require.NoError(t, nodes[old.ID].Close())
+	ended := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	_, err = n.ReplaceMember(ctx, old.ID, elsewhere, node.ChangeOptions{})
+	cancel()
+	require.ErrorAs(t, err, &inUse)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it may be free soon")
+	assert.NotErrorIs(t, err, node.ErrOutcomeUnknown)
+	m, err := n.ReplaceMember(t.Context(), old.ID, elsewhere, node.ChangeOptions{})
+	require.NoError(t, err)
+	took := time.Since(ended)
+	assert.True(t, within <= took && took <= within+2*time.Second, took)
+	now, _ := m.Member(old.ID)
+	assert.Equal(t, by.Status().Incarnation, now.Incarnation)
+	nodes[old.ID] = by
+	for _, n := range nodes {
+		assert.NoError(t, n.Close())
+	}
 }
 
 // A member is removed while it is away. The leader serves it for ten election timeouts, and the leader's status shows that.

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,9 +13,13 @@ import (
 	"github.com/coxswain/raft/joining"
 )
 
-// petitionMax bounds the time of one change that a petition asks for. The change itself continues, as after any call of
-// ChangeMembers whose context ends.
-const petitionMax = 15 * time.Second
+const (
+	// petitionMax bounds the time of one change that a petition asks for. The change itself continues, as after any call of
+	// ChangeMembers whose context ends.
+	petitionMax = 15 * time.Second
+	// placePause is the time between two looks at a member that is to be replaced.
+	placePause = 100 * time.Millisecond
+)
 
 // petitions carries out, on the leader, what callers of Who ask for. A petition only ever concerns the id of its caller, which
 // the transport has checked. joining.Petitions decides.
@@ -83,6 +89,59 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 	return begun, nil
 }
 
+// awaitPlaces waits until each member that another incarnation of its id is to replace may be replaced, by the rules for petitions.
+// There was contact with the new incarnations. One that has answered at the address of the former one proves that this one is gone.
+func (p *petitions) awaitPlaces(ctx context.Context, c raft.Change) error {
+	in := p.node.Members()
+	for _, r := range c.Replace {
+		old, named := in.Member(r.Old.ID)
+		if r.Old.Incarnation != 0 {
+			old, named = in.Peer(r.Old)
+		}
+		by := r.New.Peer()
+		if !named || by.ID != old.ID || by == old.Peer() || r.New.Address == old.Address {
+			continue
+		}
+		if err := p.awaitPlace(ctx, by, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitPlace waits for one place. It fails as soon as the leader hears the former incarnation.
+func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Member) error {
+	n := p.node
+	term, began := raft.Term(0), n.now().Mono
+	for {
+		led, _ := n.watched.load()
+		if term = cmp.Or(term, led.Term); led.Role != raft.Leader || led.Term != term {
+			return n.notLeader(led.Leader, "")
+		}
+		now, known := n.now().Mono, n.knownOf(by, led)
+		p.mu.Lock()
+		err := p.rules.Place(now, by, old, known)
+		p.mu.Unlock()
+		if err == nil {
+			return nil
+		}
+		i := slices.IndexFunc(known.Seen, func(s joining.Seen) bool { return s.Peer == old.Peer() })
+		if i < 0 || known.Seen[i].Silence < time.Duration(now-began) {
+			return err
+		}
+		pause := time.NewTimer(placePause)
+		select {
+		case <-pause.C:
+		case <-n.stop:
+			pause.Stop()
+			return n.ended()
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%w (%w)", err, ctx.Err())
+		}
+	}
+}
+
 func (p *petitions) carryOut(begun *petition, of raft.Peer, term raft.Term, d joining.Decision) {
 	n := p.node
 	ctx, cancel := context.WithTimeout(context.Background(), petitionMax)
@@ -90,7 +149,7 @@ func (p *petitions) carryOut(begun *petition, of raft.Peer, term raft.Term, d jo
 	_, err := n.changeHere(ctx, term, *d.Change, d.Index)
 	n.counters.changedMembers(err)
 	var failed error
-	if unreachable := (*UnreachableError)(nil); errors.As(err, &unreachable) {
+	if contactFailed(err) {
 		failed = err
 	}
 	p.mu.Lock()
@@ -99,6 +158,14 @@ func (p *petitions) carryOut(begun *petition, of raft.Peer, term raft.Term, d jo
 	p.rules.Ended(n.now().Mono, of, failed)
 	begun.err = err
 	close(begun.done)
+}
+
+// contactFailed reports whether contact would fail again soon with the same error.
+func contactFailed(err error) bool {
+	var silent *UnreachableError
+	var store *raft.NotEmptyError
+	var removed *raft.WasRemovedError
+	return errors.As(err, &silent) || errors.As(err, &store) || errors.As(err, &removed)
 }
 
 // knownOf returns what this leader knows when a petition of the caller arrives.

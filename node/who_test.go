@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/joining"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/coxswain/raft/storage"
@@ -115,6 +116,37 @@ func TestWho_AConfirmationNeedsAQuorum(t *testing.T) {
 	assert.NotZero(t, reply.Term)
 }
 
+// The configuration of a confirmed answer is the one that the leader has after the round.
+func TestWho_AConfirmationIsOfTheLatestConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taps := map[raft.NodeID]*forwardTap{}
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(), Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+			taps[id] = &forwardTap{Transport: wire, bytesMax: 1 << 20}
+			return taps[id]
+		}})
+		leadBy(t, c, "n1")
+		c.Isolate("n1")
+		answered := make(chan raft.WhoReply)
+		go func() {
+			q := raft.Who{ClusterName: "test", From: raft.Peer{ID: "n4"}, Address: "n4:1", Confirm: true}
+			reply, err := taps["n1"].handler.(raft.WhoHandler).Who(t.Context(), q)
+			assert.NoError(t, err)
+			answered <- reply
+		}()
+		synctest.Wait()
+		changed := make(chan error)
+		go func() {
+			_, err := c.Node("n1").RemoveMember(t.Context(), "n3", node.ChangeOptions{})
+			changed <- err
+		}()
+		synctest.Wait()
+		c.Heal()
+		reply := <-answered
+		require.NoError(t, <-changed)
+		assert.Equal(t, c.Node("n1").Members().Index, reply.Index)
+	})
+}
+
 // A member with an empty store asks for its place, gets it, and gets the place of its lost disk. It says nothing but its id.
 func TestPetition_AMemberJoinsMovesAndComesBackWithAnEmptyDisk(t *testing.T) {
 	l := newLoopback(t, 3, forwards())
@@ -134,9 +166,10 @@ func TestPetition_AMemberJoinsMovesAndComesBackWithAnEmptyDisk(t *testing.T) {
 	j.petitions(t, at, raft.Petition{Meta: "m", Learner: true}, never)
 	m, _ := leader.Members().Member("n4")
 	assert.Equal(t, raft.Member{ID: "n4", Address: j.address(), Meta: "m", Kind: raft.Learner, Incarnation: j.self.Incarnation}, m)
-	j.petitions(t, at, raft.Petition{}, never)
+	j.petitions(t, at, raft.Petition{Meta: "its second"}, never)
 	m, _ = leader.Members().Member("n4")
 	assert.Equal(t, raft.Voter, m.Kind)
+	assert.Equal(t, "its second", m.Meta, "granted says that each step is done")
 
 	began := time.Now()
 	require.NoError(t, j.Close())
@@ -175,6 +208,36 @@ func TestPetition_AnIDInUseIsRefused(t *testing.T) {
 		require.NoError(t, j.Close())
 	}
 	assert.Equal(t, before, leader.Members())
+}
+
+// A member slept through so many later removals that its own is forgotten. It still does not come back by itself.
+func TestPetition_AStoreWhoseRemovalIsForgotten(t *testing.T) {
+	l := newLoopback(t, 1, forwards())
+	leader := l.leader()
+	propose(t, leader, "first")
+	at := addressOf(l, leader)
+	j := l.seeking("n4", "127.0.0.1:0", "four")
+	j.petitions(t, at, raft.Petition{Learner: true}, never)
+	require.Eventually(t, func() bool { return j.Members().Committed && j.Status().Term > 0 }, time.Minute, time.Millisecond)
+	require.NoError(t, j.Close())
+	remove := func(p raft.Peer) {
+		_, err := leader.ChangeMembers(within(t, time.Minute), raft.Change{Remove: []raft.Peer{p}}, 0)
+		require.NoError(t, err)
+	}
+	remove(j.self)
+	for i := range raft.RemovedMax {
+		other := raft.Member{ID: "n9", Incarnation: raft.Incarnation(i + 1), Address: "127.0.0.1:1", Kind: raft.Learner}
+		_, err := leader.ChangeMembers(within(t, time.Minute), raft.Change{Add: []raft.Member{other}}, 0)
+		require.NoError(t, err)
+		remove(other.Peer())
+	}
+	j = l.seeking("n4", "127.0.0.1:0", "four")
+	for range 3 {
+		reply := j.asks(t, at, func(q *raft.Who) { q.Petition = &raft.Petition{} })
+		assert.False(t, reply.Granted)
+		assert.Contains(t, reply.Reason, "its member may have been removed")
+	}
+	assert.Len(t, leader.Members().Members, 1)
 }
 
 // An address that leads elsewhere never gets into the configuration.
@@ -234,4 +297,41 @@ func TestPetition_AMemberThatIsHeardKeepsItsPlace(t *testing.T) {
 		}
 		assert.EqualValues(t, 1, leader.Members().Index)
 	})
+}
+
+// A new leader has heard nothing from a member before it led. That silence counts for nothing.
+func TestPetition_SilenceCountsSinceTheLeaderLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wires := map[raft.NodeID]raft.WhoCarrier{}
+		c := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: forwards(), Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+			wires[id] = wire.(raft.WhoCarrier)
+			return refusedBy{wire, "n3"}
+		}})
+		leadBy(t, c, "n1")
+		c.Close("n3")
+		time.Sleep(time.Minute)
+		leadBy(t, c, "n2")
+		q := raft.Who{ClusterName: "test", From: raft.Peer{ID: "n3", Incarnation: 1}, Address: "elsewhere:1", Petition: &raft.Petition{}}
+		reply, err := wires["n1"].Who(t.Context(), c.Member("n2").Address, q)
+		require.NoError(t, err)
+		assert.Contains(t, reply.Reason, "is a member already")
+		time.Sleep(joining.RefusedMin)
+		reply, err = wires["n1"].Who(t.Context(), c.Member("n2").Address, q)
+		require.NoError(t, err)
+		assert.NotContains(t, reply.Reason, "is a member already")
+	})
+}
+
+// refusedBy is a transport whose dials of a member have long been refused.
+type refusedBy struct {
+	raft.Transport
+	id raft.NodeID
+}
+
+func (r refusedBy) Peer(p raft.Peer) raft.PeerStatus {
+	s := r.Transport.Peer(p)
+	if p.ID == r.id {
+		s.RefusedFor = time.Hour
+	}
+	return s
 }

@@ -109,17 +109,15 @@ func TestBeats_ConnectionWithHeartbeatsNeedsNone(t *testing.T) {
 	})
 }
 
-// The resolver is slow. Until the second connection is open, nothing is sent on the first one. The first connection must not
+// Dials are slow. Until the second connection is open, nothing is sent on the first one. The first connection must not
 // be silent for longer than 2 s.
 func TestBeats_TheFirstConnectionStaysOpenWhileTheSecondOneIsDialed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newPipeNetwork(transport.Options{})
-		a, err := transport.New(n.listen("a"), n.dial, transport.Options{
-			Resolve: func(_ context.Context, m raft.Member) (string, error) {
-				time.Sleep(1900 * time.Millisecond)
-				return m.Address, nil
-			},
-		})
+		a, err := transport.New(n.listen("a"), func(ctx context.Context, address string) (net.Conn, error) {
+			time.Sleep(1900 * time.Millisecond)
+			return n.dial(ctx, address)
+		}, transport.Options{})
 		require.NoError(t, err)
 		join(t, a, n.New(t, "b").(*transport.TCP))
 		time.Sleep(time.Minute)

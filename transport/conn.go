@@ -144,9 +144,11 @@ type pair struct {
 	t      *TCP
 	member raft.Member // as it was dialed: its incarnation may be 0, which means any
 	hello  raft.Hello  // the peer's
-	lanes  [2]*outbound
-	ctx    context.Context // ends with the pair
-	cancel context.CancelCauseFunc
+	// address is where all lanes are dialed.
+	address string
+	lanes   [2]*outbound
+	ctx     context.Context // ends with the pair
+	cancel  context.CancelCauseFunc
 
 	sides [2]sideLane // snapshot, forward
 

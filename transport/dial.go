@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -57,14 +58,15 @@ func (t *TCP) resolved(ctx context.Context, address string) (all []string, err e
 	return all, err
 }
 
-// dialPair dials the urgent lane of a peer and then the bulk lane. It finishes the handshake of each lane.
+// dialPair dials the urgent lane of a peer and then the bulk lane. It finishes the handshake of each lane. All lanes of a pair go
+// to one address, for which Resolve is asked once: a second answer of it may be another address, where the peer is not.
 func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 	p := &pair{t: t, member: m}
 	p.ctx, p.cancel = context.WithCancelCause(context.WithValue(context.Background(), turnKey{}, ctx.Value(turnKey{})))
 	var d dialed
 	var readers [len(p.lanes)]*frameReader
 	for _, lane := range []raft.Lane{raft.LaneUrgent, raft.LaneBulk} {
-		handshaken, err := t.dialLane(ctx, m, lane)
+		handshaken, err := t.dialLane(ctx, m, d.address, lane)
 		d.address = handshaken.address
 		if err == nil && lane == raft.LaneBulk && !sameStart(d.hello, handshaken.hello) {
 			_ = handshaken.conn.Close()
@@ -80,7 +82,7 @@ func (t *TCP) dialPair(ctx context.Context, m raft.Member) (dialed, error) {
 		d.hello, d.roundTrip = handshaken.hello, handshaken.roundTrip
 		p.lanes[lane], readers[lane] = t.newOutbound(handshaken), handshaken.reader
 	}
-	d.session, p.hello = p, d.hello
+	d.session, p.hello, p.address = p, d.hello, d.address
 	t.counters.dialed.Add(1)
 	for _, f := range readers {
 		p.served.Go(func() { p.watch(f) })
@@ -120,9 +122,9 @@ type handshaken struct {
 	roundTrip time.Duration
 }
 
-// dialLane connects one lane and finishes its handshake.
-func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (handshaken, error) {
-	address, conn, err := t.dialMember(ctx, m)
+// dialLane connects one lane and finishes its handshake. If at is "", it resolves the member's address.
+func (t *TCP) dialLane(ctx context.Context, m raft.Member, at string, lane raft.Lane) (handshaken, error) {
+	address, conn, err := t.dialMember(ctx, m, at)
 	if err != nil {
 		return handshaken{address: address}, err
 	}
@@ -140,12 +142,12 @@ func (t *TCP) dialLane(ctx context.Context, m raft.Member, lane raft.Lane) (hand
 	return s, nil
 }
 
-// dialMember resolves the member's address and connects to it, within DialTimeout.
-func (t *TCP) dialMember(ctx context.Context, m raft.Member) (address string, conn net.Conn, err error) {
+// dialMember connects to a member within DialTimeout. If at is "", it resolves the member's address first.
+func (t *TCP) dialMember(ctx context.Context, m raft.Member, at string) (address string, conn net.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.options.DialTimeout)
 	defer cancel()
-	address = m.Address
-	if t.options.Resolve != nil {
+	address = cmp.Or(at, m.Address)
+	if t.options.Resolve != nil && at == "" {
 		if address, err = t.options.Resolve(ctx, m); err != nil {
 			return m.Address, nil, fmt.Errorf("transport: resolve %q: %w", m.ID, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,5 +216,29 @@ func TestPair_StopsItsTimer(t *testing.T) {
 			p.sides[i].idle = time.AfterFunc(sideIdle, func() {})
 		}
 		p.close(errNotNamed)
+	})
+}
+
+// A process that was paused has not seen what became of the peer meanwhile.
+func TestLink_APauseOfThisProcessIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var paused atomic.Int64 // how long the process is paused during the next dial
+		l := &linker{pauseMin: time.Second, pauseMax: time.Second, onFailure: func(raft.Member, bool, error) {}}
+		l.dial = func(context.Context, raft.Member) (dialed, error) {
+			time.Sleep(time.Duration(paused.Swap(0)))
+			return dialed{}, errNobodyListens
+		}
+		l.start(transporttest.NewRecorder("a"))
+		defer l.close()
+		refused := func() time.Duration { return l.peer(bob).RefusedFor }
+		l.connect(bobAt("x"))
+		time.Sleep(5 * time.Second)
+		assert.Greater(t, refused(), 3*time.Second)
+		paused.Store(int64(time.Minute))
+		time.Sleep(59 * time.Second)
+		assert.Zero(t, refused(), "the last dial is too long ago")
+		time.Sleep(2 * time.Second)
+		assert.NotZero(t, refused())
+		assert.Less(t, refused(), 2*time.Second, "it begins again")
 	})
 }

@@ -44,8 +44,9 @@ type Options struct {
 	// Insecure allows addresses beyond loopback without TLS. Then anybody who can reach the port can act as a
 	// member of the cluster, and can petition the leader under any id (raft.Who).
 	Insecure bool
-	// Resolve returns the "host:port" to dial for a member. The transport calls it for each dial, within DialTimeout. A
-	// member that has moved has several addresses, and the transport tries them in turn. m.Address is the address to resolve.
+	// Resolve returns the "host:port" to dial for a member. The transport calls it for each dial, within DialTimeout, and opens all
+	// lanes of a connection at the address that it returned. A member that has moved has several addresses, and the transport
+	// tries them in turn. m.Address is the address to resolve.
 	// If the configuration has another incarnation of this member's id at the same address, the transport does not call
 	// Resolve for that incarnation. In that case, correct the configuration (node.Node.UpdateMember). Nil: the member's
 	// Address.
@@ -81,7 +82,8 @@ type Options struct {
 	// at least 2 s and at most 8 s.
 	IdleTimeout time.Duration
 	// RedialMin and RedialMax bound the pause between two dials of a peer. The pause doubles after each dial that fails, and
-	// after a connection that lasts for less than the pause. It has a random part. Defaults: 10 ms and 1 s.
+	// after a connection that lasts for less than the pause. It has a random part. Defaults: 10 ms and 1 s. With a RedialMax above
+	// 1 s, refusals may not count (raft.PeerStatus), so the place of a lost member may be free only after 10 s.
 	RedialMin, RedialMax time.Duration
 
 	// Logger gets at most one line every ten seconds for each kind of trouble. Nil: no logging.

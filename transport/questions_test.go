@@ -2,13 +2,19 @@ package transport
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"math"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/transport/transporttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -66,10 +72,65 @@ func TestQuestions_OpenOnesAreBounded(t *testing.T) {
 			assert.Zero(t, open, "of all sources together")
 		}
 	}
-	for _, end := range ends {
+	ends[len(ends)-1]()
+	now = now.Add(time.Hour)
+	assert.Equal(t, 1, q.ask("late", 1, now))
+	assert.Zero(t, q.ask("0", 1, now), "its open ones count until they end")
+	for _, end := range ends[:len(ends)-1] {
 		end()
 	}
-	assert.Equal(t, 1, q.ask("late", 1, now))
+	assert.Equal(t, 1, q.ask("0", 1, now))
+}
+
+// Without TLS, the connections of one host are one source. With TLS, a member is one, from wherever it calls.
+func TestQuestions_WhoIsOneSource(t *testing.T) {
+	q := raft.Who{From: raft.Peer{ID: "a"}}
+	plain, secured := &TCP{}, &TCP{options: Options{TLS: new(tls.Config)}}
+	assert.Equal(t, plain.sourceOf(callerAt("10.0.0.1:1"), q), plain.sourceOf(callerAt("10.0.0.1:2"), q))
+	assert.NotEqual(t, plain.sourceOf(callerAt("10.0.0.1:1"), q), plain.sourceOf(callerAt("10.0.0.2:1"), q))
+	assert.Equal(t, secured.sourceOf(callerAt("10.0.0.1:1"), q), secured.sourceOf(callerAt("10.0.0.2:1"), q))
+}
+
+// callerAt returns a connection from an address.
+func callerAt(address string) net.Conn {
+	return called{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
+}
+
+type called struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c called) RemoteAddr() net.Addr { return c.from }
+
+// What needs other members gets longer than a handshake.
+func TestWho_TheTimeOfAnAnswer(t *testing.T) {
+	o := Options{HandshakeTimeout: time.Second}
+	assert.Equal(t, time.Second, o.whoTime(raft.Who{}))
+	assert.Equal(t, whoWorkMax, o.whoTime(raft.Who{Confirm: true}))
+	assert.Equal(t, whoWorkMax, o.whoTime(raft.Who{Petition: &raft.Petition{}}))
+}
+
+// A caller that never closes after its answer holds no connection.
+func TestWho_ACallerThatStaysAfterItsAnswer(t *testing.T) {
+	b, err := Listen("127.0.0.1:0", Options{HandshakeTimeout: 200 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	r := transporttest.NewRecorder("b")
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) {
+		return raft.WhoReply{From: r.Self.From, ClusterName: r.Self.ClusterName}, nil
+	}
+	require.NoError(t, b.Start(r))
+	conn, err := net.Dial("tcp", b.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	q := raft.Who{ClusterName: r.Self.ClusterName, From: raft.Peer{ID: "a", Incarnation: 1}, Address: "a:1"}
+	_, err = conn.Write(opening{versions: versions{raft.ProtocolFounding, ours.max}, who: &q}.encode())
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err, "the member ends the connection")
+	assert.NotEmpty(t, answer)
 }
 
 func TestWho_WhatNoMemberAsksOrAnswersIsRefused(t *testing.T) {

@@ -16,7 +16,12 @@ type round struct {
 	tried   int       // number of addresses dialed in this round
 	failed  []error   // errors of this round, one for each address
 	refused time.Time // end of the first of the last rounds in which nobody listened at any address; zero: the last was another
+	ended   time.Time // end of the last of these rounds
 }
+
+// refusedGapMax is the longest time between two rounds that counts as time of refusals. A process that was paused has tried
+// nothing meanwhile, and the peer may have been there. It is above the longest pause between two dials (see RedialMax).
+const refusedGapMax = 1500 * time.Millisecond
 
 // order returns the addresses in the order in which to dial them: at least one, which may be empty.
 func order(addresses []string, worked string) []string {
@@ -61,9 +66,10 @@ func (k *link) roundEnds(dialed string, err error) []error {
 	if now := time.Now(); !every(all, nobodyListens) {
 		r.refused = time.Time{}
 	} else {
-		if r.refused.IsZero() {
+		if r.refused.IsZero() || now.Sub(r.ended) > refusedGapMax {
 			r.refused = now
 		}
+		r.ended = now
 		k.status.RefusedFor = max(now.Sub(r.refused), 1)
 	}
 	k.status.Connected, k.status.Address, k.status.Err = false, dialed, joined(all)
@@ -110,7 +116,11 @@ func (k *link) readdress(c raft.Contact) {
 func (k *link) peer() raft.PeerStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.status
+	s := k.status
+	if time.Since(k.round.ended) > refusedGapMax { // this process was paused
+		s.RefusedFor = 0
+	}
+	return s
 }
 
 func every(all []error, is func(error) bool) bool {

@@ -70,7 +70,7 @@ func (p *pair) dialSide(lane raft.Lane) (*outbound, error) {
 	}
 	m := p.member
 	m.Incarnation = p.hello.From.Incarnation
-	s, err := p.t.dialLane(p.ctx, m, lane)
+	s, err := p.t.dialLane(p.ctx, m, p.address, lane)
 	if err != nil {
 		return nil, err
 	}

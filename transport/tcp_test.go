@@ -132,6 +132,26 @@ func TestDial_ResolverIsAskedForEachDial(t *testing.T) {
 	assert.Equal(t, b.Addr().String(), a.Peer(firstOf("b")).Address)
 }
 
+// A resolver may know two addresses, and return them in turns. The peer answers at one of them.
+func TestDial_AllLanesGoToOneAddress(t *testing.T) {
+	gone, _ := start(t, "b", transport.Options{})
+	require.NoError(t, gone.Close())
+	b, seen := start(t, "b", transport.Options{})
+	var asked atomic.Int32
+	a, r := start(t, "a", transport.Options{Resolve: func(context.Context, raft.Member) (string, error) {
+		if asked.Add(1)%2 == 0 {
+			return gone.Addr().String(), nil
+		}
+		return b.Addr().String(), nil
+	}})
+	a.Connect(at("b", "service:b"))
+	r.AwaitUp(t, "b")
+	m := raft.Message{From: raft.Peer{ID: "a", Incarnation: 1}, To: raft.Peer{ID: "b", Incarnation: 1}, Body: transporttest.Request(1, 100)}
+	require.NoError(t, a.Send(firstOf("b"), raft.LaneForward, []raft.Message{m}))
+	assert.Equal(t, m, seen.AwaitMessages(t, 1)[0])
+	assert.EqualValues(t, 1, asked.Load())
+}
+
 // The address of a member may be the address of a proxy or a tunnel, and the proxy or tunnel may not run.
 func TestDial_TheLogAndPeerStatusNameTheDialedAddress(t *testing.T) {
 	b, _ := start(t, "b", transport.Options{})

@@ -76,6 +76,21 @@ func TestWho_EveryFieldArrives(t *testing.T) {
 	}
 }
 
+// A cut that is made while a member answers loses the answer.
+func TestWho_ACutOfTheNetworkLosesTheAnswer(t *testing.T) {
+	network := transport.NewNetwork()
+	a, b := network.Join("a"), network.Join("b")
+	defer func() { require.NoError(t, a.Close()); require.NoError(t, b.Close()) }()
+	r := transporttest.NewRecorder("b")
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) {
+		network.Cut("a", "b")
+		return raft.WhoReply{From: firstOf("b"), ClusterName: "test"}, nil
+	}
+	require.NoError(t, b.Start(r))
+	_, err := a.Who(t.Context(), "b:1", question("a"))
+	require.ErrorAs(t, err, new(*transport.WhoError))
+}
+
 // answering listens, reads a question, and answers each caller with these bytes. nil: it says nothing and closes nothing.
 func answering(t *testing.T, with []byte) string {
 	t.Helper()
@@ -100,6 +115,23 @@ func answering(t *testing.T, with []byte) string {
 		}
 	})
 	return l.Addr().String()
+}
+
+// What a member says about itself gets into the configuration, also through JSON.
+func TestWho_TextsAreUTF8(t *testing.T) {
+	a, _ := start(t, "a", transport.Options{})
+	b, r := start(t, "b", transport.Options{})
+	reply := raft.WhoReply{From: firstOf("b"), ClusterName: "test"}
+	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) { return reply, nil }
+	q := raft.Who{ClusterName: "test", From: firstOf("a"), Address: "a:1", Petition: &raft.Petition{}}
+	_, err := a.Who(t.Context(), b.Addr().String(), q)
+	require.NoError(t, err)
+	q.Petition.Meta = "\xff"
+	_, err = a.Who(t.Context(), b.Addr().String(), q)
+	require.Error(t, err, "the question is malformed")
+	q.Petition.Meta, reply.Meta = "", "\xff"
+	_, err = a.Who(t.Context(), b.Addr().String(), q)
+	require.ErrorIs(t, err, transport.ErrMalformed)
 }
 
 func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
@@ -201,6 +233,11 @@ func TestWho_TheCertificatesOfBothSidesAreChecked(t *testing.T) {
 		_, err = a.Who(t.Context(), b.Addr().String(), q)
 		require.Error(t, err, name)
 		assert.False(t, asked, name)
+		if name == "of another member" { // a certificate for c petitions for a
+			var refused *raft.Rejection
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, raft.RejectCertificate, refused.Reason)
+		}
 		require.NoError(t, a.Close())
 	}
 	assert.Positive(t, b.Stats().Rejected[raft.RejectCertificate])

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/coxswain/raft"
 	"github.com/hashicorp/go-msgpack/v2/codec"
@@ -63,7 +64,7 @@ func decodeWho(meta []byte) (raft.Who, error) {
 			return raft.Who{}, err
 		}
 	}
-	if err := checkTexts(w.Address, w.Meta); err != nil {
+	if err := checkOwnTexts(w.Address, w.Meta); err != nil {
 		return raft.Who{}, err
 	}
 	q := raft.Who{ClusterName: w.ClusterName, From: peer(w.ID, w.Incarnation), Address: w.Address, Confirm: w.Confirm}
@@ -148,7 +149,7 @@ func (w *wireWhoReply) check() error {
 	if err := checkNumbers(w.Term, w.Index); err != nil {
 		return err
 	}
-	return checkTexts(w.Address, w.Meta)
+	return checkOwnTexts(w.Address, w.Meta)
 }
 
 func decodeFounders(joined string) (founders []raft.NodeID, err error) {
@@ -185,6 +186,14 @@ func checkMember(m raft.Member, before []raft.Member) error {
 		}
 	}
 	return nil
+}
+
+// checkOwnTexts checks what a member says about itself. Its Meta is to get into the configuration, through JSON as well.
+func checkOwnTexts(address, meta string) error {
+	if !utf8.ValidString(address) || !utf8.ValidString(meta) {
+		return fmt.Errorf("%w: the address %q or the Meta %q is no UTF-8", ErrMalformed, address, meta)
+	}
+	return checkTexts(address, meta)
 }
 
 func checkTexts(address, meta string) error {

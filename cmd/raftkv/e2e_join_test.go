@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/coxswain/raft/internal/demo/api"
@@ -67,7 +68,6 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 
 	c.Kill(n4.ID) // --join may stay on its command line
 	require.NoError(t, c.Start(n4.ID))
-	require.Eventually(t, func() bool { return bytes.Count([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) > 0 }, patience, poll)
 	again, same := c.joined(n4, "")
 	assert.Equal(t, []any{first, index}, []any{again, same}, "nothing changes")
 
@@ -77,8 +77,16 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 	second, _ := c.joined(n4, first)
 	assert.Zero(t, c.asides(n4))
 
+	needle := bytes.Repeat([]byte("needle"), 100)
+	c.writeValue(needle)
+	c.write()
+	c.caughtUp()
 	c.Kill(n4.ID)
-	require.NoError(t, os.WriteFile(filepath.Join(c.DataDir(n4.ID), storage.BoltFile), bytes.Repeat([]byte("garbage!"), 1<<12), 0o600))
+	segment := filepath.Join(c.DataDir(n4.ID), storage.LogDir, "0000000000000001.seg")
+	intact, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	require.True(t, bytes.Contains(intact, needle))
+	require.NoError(t, os.WriteFile(segment, bytes.ReplaceAll(intact, needle, bytes.ToUpper(needle)), 0o600))
 	require.NoError(t, c.Start(n4.ID))
 	third, _ := c.joined(n4, second)
 	assert.Equal(t, 1, c.asides(n4), "the damaged store is kept")
@@ -104,22 +112,43 @@ func TestEndToEnd_AMemberJoinsByItselfWhateverBecameOfItsDisk(t *testing.T) {
 	assert.Equal(t, 2, c.asides(n4), "the older image is kept")
 	writes(t, w, 20)
 	verify()
+
+	c.Kill(n4.ID)
+	require.NoError(t, os.WriteFile(filepath.Join(c.DataDir(n4.ID), storage.BoltFile), bytes.Repeat([]byte("garbage!"), 1<<12), 0o600))
+	code, says := runServe(t, c.ServeArgs(n4))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, says, "it cannot tell which cluster it belongs to: look at it, and set it aside yourself (move the directory in --data away)")
+	assert.Equal(t, 2, c.asides(n4))
 }
 
-func TestEndToEnd_AMemberThatWasRemovedJoinsAgainWhenItIsStarted(t *testing.T) {
+func TestEndToEnd_AMemberThatWasRemovedStaysOutUntilItRejoins(t *testing.T) {
 	t.Parallel()
 	c, n4 := joiningCluster(t)
 	w, verify := c.work()
 	require.NoError(t, c.Start(n4.ID))
 	first, _ := c.joined(n4, "")
-	require.Eventually(t, func() bool { return bytes.Contains([]byte(c.LogTail(n4.ID)), []byte("belongs to the cluster")) }, patience, poll)
 	c.members(c.Nodes[0], 0, "remove", n4.ID)
 	c.ends(n4, 9)
+	says := c.LogTail(n4.ID)
+	_, index, _ := strings.Cut(says, "raftkv serve --rejoin ")
+	index, _, found := strings.Cut(index, ", with the other flags as they are, sets this store aside")
+	require.True(t, found, says)
 	writes(t, w, 20)
+	require.NoError(t, c.Start(n4.ID))
+	c.ends(n4, 9)
+	assert.Zero(t, c.asides(n4))
+
+	joins := c.More
+	c.More = func(n local.Node) []string { return append(joins(n), "--rejoin", index) }
 	require.NoError(t, c.Start(n4.ID))
 	c.joined(n4, first)
 	assert.Equal(t, 1, c.asides(n4))
 	verify()
+	c.members(c.Nodes[0], 0, "remove", n4.ID)
+	c.ends(n4, 9)
+	require.NoError(t, c.Start(n4.ID))
+	c.ends(n4, 9) // the same --rejoin does not count for this removal
+	assert.Equal(t, 1, c.asides(n4))
 }
 
 // A command line may be copied to another machine. The copy must not replace the running member.

@@ -1,9 +1,6 @@
 package main_test
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,17 +28,6 @@ func (c cluster) told() {
 	}
 }
 
-// remembered waits until every member has recorded that its flags are equal to its entry. From then on, the member may move.
-func (c cluster) remembered() {
-	c.t.Helper()
-	for _, n := range c.Nodes {
-		require.Eventually(c.t, func() bool {
-			text, err := os.ReadFile(filepath.Join(c.DataDir(n.ID), "addresses.json"))
-			return err == nil && bytes.Contains(text, []byte(n.RaftAddr)) && bytes.Contains(text, []byte(n.HTTPAddr))
-		}, c.patience, poll, "%s: its address file", n.ID)
-	}
-}
-
 // moved gives a stopped member other addresses. It returns the member.
 func (c cluster) moved(id string) (n local.Node) {
 	c.t.Helper()
@@ -59,13 +45,12 @@ func TestEndToEnd_AMemberThatHasMovedCorrectsItsEntry(t *testing.T) {
 	c, leader := startCluster(t)
 	w, verify := c.work()
 	writes(t, w, 20)
-	c.remembered()
+	c.More = func(n local.Node) []string { return []string{"--advertise", n.RaftAddr, "--url", n.URL()} } // beside --peers
 	for _, n := range []local.Node{c.others(leader.ID)[0], leader} {
 		c.Kill(n.ID)
 		at := c.moved(n.ID)
 		require.NoError(t, c.Start(at.ID))
 		c.told()
-		c.remembered()
 		writes(t, w, 20)
 	}
 	verify()
@@ -84,7 +69,6 @@ func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
 	t.Parallel()
 	c, _ := startCluster(t)
 	c.write()
-	c.remembered()
 	c.Kill()
 	for _, id := range []string{"n1", "n2", "n3"} {
 		c.moved(id)
@@ -92,20 +76,21 @@ func TestEndToEnd_AllMembersMoveAtOnce(t *testing.T) {
 	require.NoError(t, c.Start()) // with the new addresses only in --peers
 	for _, n := range c.Nodes {
 		c.await(n, "what it does with --peers", func(s api.Status) bool {
-			return slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "start each with --via n1="+c.Nodes[0].RaftAddr) })
+			return slices.ContainsFunc(s.Missing, func(m string) bool { return strings.Contains(m, "start each with --seeds") })
 		})
 	}
 	c.Kill()
-	c.More = func(local.Node) (via []string) { // the same for each member
+	c.Emptied = func(local.Node) bool { return true } // none gets --peers
+	c.More = func(local.Node) (seeds []string) {      // the same for each member
 		for _, n := range c.Nodes {
-			via = append(via, "--via", n.ID+"="+n.RaftAddr)
+			seeds = append(seeds, "--seeds", n.RaftAddr)
 		}
-		return via
+		return seeds
 	}
 	require.NoError(t, c.Start())
 	c.leader("")
 	c.told()
-	c.More = nil
+	c.Emptied, c.More = nil, nil
 	c.Kill()
 	require.NoError(t, c.Start())
 	c.leader("")

@@ -173,7 +173,6 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 		assert.Contains(t, p.run(line), []string{"n3 can be stopped", "n3"}[i])
 	}
 
-	p.remember()
 	for _, process := range p.processes {
 		process.Kill()
 	}
@@ -190,17 +189,6 @@ func TestEndToEnd_ThePageOfMembershipSaysWhatIsTrue(t *testing.T) {
 	}
 	p.voters(moved, "n1")
 	assert.Equal(t, "blue", p.run("raftkv get color --server "+moved))
-}
-
-// remember waits until every member has recorded that its flags are equal to its entry. This takes a moment.
-func (p *page) remember() {
-	p.t.Helper()
-	for id := range p.processes {
-		require.Eventually(p.t, func() bool {
-			text, err := os.ReadFile(filepath.Join(p.dir, id, "addresses.json"))
-			return err == nil && bytes.Contains(text, []byte("127.0.0.1"))
-		}, patience, poll, id)
-	}
 }
 
 // shows waits until "raftkv members" shows these addresses.

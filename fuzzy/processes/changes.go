@@ -52,7 +52,8 @@ func (w *world) pick(f Fault, now admin.Members) (all []*member) {
 // spares returns the members that are not part of the wanted membership.
 func (w *world) spares(f Fault) (all []*member) {
 	for i := range w.members {
-		if m := w.members[(f.Other+i)%len(w.members)]; m.now().out {
+		m := w.members[(f.Other+i)%len(w.members)]
+		if p := m.now(); p.out && p.by == "" { // by: the configuration may still name it
 			all = append(all, m)
 		}
 	}
@@ -113,8 +114,8 @@ func (w *world) prepare(m *member, joins bool) error {
 	})
 }
 
-// dismiss marks the member for removal. A member that joins by itself could ask to join again after its removal. dismiss
-// therefore restarts such a member without --join.
+// dismiss marks the member for removal. A member that joins by itself, and is not named yet, could still join. dismiss therefore
+// restarts such a member without --join.
 func (w *world) dismiss(m *member) error {
 	m.becomes(func(p *place) { p.role, p.leaves = "", true })
 	if !m.joining() {

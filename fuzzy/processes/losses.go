@@ -31,6 +31,9 @@ func (w *world) lose(ctx context.Context, f Fault, now admin.Members) error {
 	}
 	for i, m := range victims {
 		lost := loss{incarnation: now.Of(m.ID)[0].Incarnation, how: f.Kind, repair: repair(f.Random>>(14+2*i)) % repairs}
+		if f.Kind == Damage && lost.repair == byItself {
+			lost.repair = byCommand // this damage leaves nothing that tells the cluster, so --join keeps the store
+		}
 		var err error
 		switch f.Kind {
 		case Wipe:

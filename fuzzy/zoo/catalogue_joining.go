@@ -1,7 +1,7 @@
 package zoo
 
 // joining: mutants in four places. A member chooses the peers that it dials while the membership changes. Members make
-// contact before a change. A member joins by itself. A member sets its store aside.
+// contact before a change. A member joins, or corrects its entry, by itself. A member sets its store aside.
 var joining = []Mutant{
 	tested("M128", "a member that left is dialed until it had time to learn so", "it is dropped at once", "internal/pipeline", "Contacts_Union",
 		instead("internal/pipeline/contacts.go", `c.leave(leaver{m, now + c.patience})`, `_ = m`)),
@@ -68,25 +68,16 @@ var joining = []Mutant{
 		before("storage/setaside.go", `for candidate, number := name, 2; ; number++ {`, `if true { return name, nil }`)),
 	tested("M148", "a store that was set aside while it was opened is not used", "it is", "storage", "SetAside_Beside",
 		before("storage/setaside.go", `opened, err := file.Stat()`, `if true { return nil }`)),
-	tested("M149", "a member does not undo its demotion to a learner", "it asks for its vote again", "internal/demo/member", "Join_AsksFor",
-		value("internal/demo/member/join.go", `j.self.Kind != learner && (j.asked || len(others) > 0)`,
-			`j.self.Kind != learner`)),
-	tested("M150", "a copied command line replaces no running member", "a member that is heard is replaced", "internal/demo/member", "Join_TakesNobody",
-		value("internal/demo/member/join.go", `at.Sub(since) >= joinSilence`, `at.Sub(since) >= 0`)),
-	tested("M151", "a member that was never heard is silent", "it counts as heard just now", "internal/demo/member", "Join_TakesNobody",
-		value("internal/demo/member/join.go", `m.LastContactMS >= 0`, `true`)),
-	tested("M152", "a member that is removed while it runs ends", "it sets its store aside and joins again", "internal/demo/member", "Join_SetsAsideOnly",
-		value("internal/demo/member/join.go", `errors.Is(err, raft.ErrRemoved) && !wasMember`, `errors.Is(err, raft.ErrRemoved)`)),
-	tested("M153", "a store is set aside once a leader of its cluster has answered", "it is once anybody has",
-		"internal/demo/member", "Join_SetsNothing",
-		value("internal/demo/member/join.go", `err == nil && now.Leads() && now.Cluster == o.Cluster`, `err == nil`)),
-	testedFirst("M154", "of two incarnations, the voter is replaced", "the first one listed is", "internal/demo/member", "Join_AsksFor",
-		value("internal/demo/member/join.go", `m.Kind == raft.Voter.String()`, `false`)),
-	tested("M155", "a store that contradicts others is never set aside", "it is, like any other", "internal/demo/member", "Join_SetsAsideOnly",
-		before("internal/demo/member/join.go", `var older *raft.StaleImageError`,
-			`{ var c *raft.ContradictedError; if errors.As(err, &c) { return true } }`)),
-	tested("M156", "a member joins only the cluster of its name", "it joins any that answers", "internal/demo/member", "Join_AsksFor",
-		value("internal/demo/member/join.go", `now.Cluster != j.cluster`, `false`)),
+	testedFirst("M149", "a member without seeds corrects its entry", "only one that looks for its cluster does", "member", "Entry_IsCorrected",
+		value("member/member.go", `m.cfg.corrects()`, `m.cfg.founding()`)),
+	testedFirst("M150", "a member that looks for no cluster asks nobody", "it asks for seeds", "joining", "Seeker_AMemberWithoutSeeds",
+		value("joining/seeker.go", `!s.cfg.EntryOnly`, `true`)),
+	testedFirst("M151", "a running member keeps its place until it has ended", "a replacement at another address takes it", "node", "ReplaceMember_ByAnother",
+		value("node/petition.go", `r.New.Address == old.Address`, `true`)),
+	testedFirst("M152", "a removed member stays out", "it starts again by itself", "internal/demo/member", "Looking_WhichMember",
+		value("internal/demo/member/looking.go", `removed.Index == cfg.Rejoin`, `true`)),
+	testedFirst("M153", "a store is set aside only with leave", "it is after each start", "internal/demo/member", "Looking_WhichMember",
+		value("internal/demo/member/looking.go", `cfg.SetAside && damaged(err)`, `damaged(err)`)),
 	testedFirst("M158", "a member that is invited again is dialed anew", "the connection of the former invitation stays, and proves nothing",
 		"node", "ContactIsMadeAgain",
 		instead("node/invite.go", `if err := v.node.contacts.settled(ctx); err != nil {

@@ -21,10 +21,14 @@ var questions = []Mutant{
 	mutant("X107", "a new address begins the time of refusals again", "the time goes on", "tests",
 		instead("transport/round.go", `r.tried, r.failed, r.refused, k.status.RefusedFor = 0, nil, time.Time{}, 0`, `r.tried, r.failed = 0, nil`)).
 		arranged().outside("transport", "RefusedFor"),
+	mutant("X123", "time in which this process dialed nobody is no time of refusals", "it is", "tests",
+		value("transport/round.go", `now.Sub(r.ended) > refusedGapMax`, `false`)).arranged().outside("transport", "Link_APause"),
 	mutant("X108", "a leader confirms itself by a round that began after the question", "without a round", "tests",
 		value("node/who.go", `n.requests.wait(ctx, req).err != nil`, `req == nil`)).arranged().outside("node", "Who_AConfirmation"),
 	mutant("X109", "a leader without changes from others refuses petitions", "it carries them out", "tests",
 		value("node/petition.go", `n.cfg.NoRemoteChanges`, `false`)).arranged().outside("node", "Petition_ALeaderThatTakes"),
 	mutant("X110", "a member's silence begins when it was last heard", "when the leader took office", "tests",
 		value("node/petition.go", `!heard.IsZero()`, `false`)).arranged().outside("node", "Petition_AMemberThatIsHeard"),
+	mutant("X120", "all lanes of a connection go to one address", "each to the one that the resolver returns then", "tests",
+		value("transport/dial.go", `at == ""`, `true`)).arranged().outside("transport", "AllLanesGoToOne"),
 }

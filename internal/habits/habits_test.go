@@ -175,7 +175,7 @@ func TestHabits_NoPageIsTooLong(t *testing.T) {
 // pages returns the names of the pages that people read.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "docs/results/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		all = append(all, found...)

@@ -49,18 +49,6 @@ func IsURL(text string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// CheckAddress returns an error if other members cannot dial a member at this address. A member can listen on some addresses,
-// such as 0.0.0.0, but others cannot dial them. CheckAddress refuses these, too.
-func CheckAddress(text string) error {
-	host, port, err := net.SplitHostPort(text)
-	if err == nil && host != "" && port != "" && !net.ParseIP(host).IsUnspecified() {
-		if number, failed := net.LookupPort("tcp", port); failed == nil && number != 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("others cannot dial %q; write host:port, as in 10.0.0.4:5001", text)
-}
-
 // CheckURL returns an error if clients cannot ask a server at this URL.
 func CheckURL(text string) error {
 	if u, err := url.Parse(text); err == nil && IsURL(text) && u.Hostname() != "" && !net.ParseIP(u.Hostname()).IsUnspecified() {

@@ -20,7 +20,7 @@ const (
 	statusTimeout = 500 * time.Millisecond
 	statusPause   = 10 * time.Millisecond
 	stopTimeout   = 5 * time.Second
-	logTailBytes  = 600
+	logTailBytes  = 2000
 )
 
 // Cluster is a cluster of processes on this machine, with its data in one directory. Its methods may

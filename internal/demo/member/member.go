@@ -16,6 +16,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
 	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/joining"
 	library "github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/metrics"
 	"github.com/coxswain/raft/storage"
@@ -32,7 +33,7 @@ const (
 )
 
 // Run runs a member until the context ends, the node ends, or the HTTP server fails. The end of the context is not an error.
-// Run writes log lines to log. With Join, a member whose store can no longer be used joins with an empty store.
+// Run writes log lines to log.
 func Run(ctx context.Context, o Options, log io.Writer) error {
 	cfg, err := o.config()
 	if err != nil {
@@ -40,29 +41,22 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 	cfg.Logger = commandWords{hclog.New(&hclog.LoggerOptions{Name: o.ID, Output: log, Level: hclog.LevelFromString(o.LogLevel)})}
 	for {
-		wasMember, err := runOnce(ctx, o, cfg)
-		if len(o.Join) == 0 || !spent(err, wasMember) {
+		started, err := runOnce(ctx, o, cfg)
+		if ctx.Err() != nil || !started || !startsAgain(cfg, err) {
 			return o.remedy(err)
 		}
-		if err := setAside(ctx, o, err, cfg.Logger); err != nil {
-			return err
-		}
+		cfg.Logger.Warn("starts again", "reason", err)
 	}
 }
 
-// runOnce runs a member on its store. wasMember is true if the member joins, and if it belonged to the cluster in this run.
-func runOnce(ctx context.Context, o Options, cfg library.Config) (wasMember bool, err error) {
+// runOnce runs a member on its store.
+func runOnce(ctx context.Context, o Options, cfg library.Config) (started bool, err error) {
 	listener, err := net.Listen("tcp", o.HTTPAddr)
 	if err != nil {
 		return false, fmt.Errorf("--http-addr: %w: %s", err, addressRemedy(err))
 	}
 	defer listener.Close()
 	store := &kv.Store{}
-	was, known := readAddresses(o.Data)
-	stated := o.stated(was, known)
-	if !o.founding() {
-		cfg.Advertise = stated.Raft
-	}
 	m, err := library.Start(ctx, cfg, store)
 	if err != nil {
 		return false, o.explainStart(err)
@@ -72,22 +66,9 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (wasMember bool
 		"clients", "http://"+listener.Addr().String(), "data", o.Data)
 	unused := func() string { return o.unusedPeers(cfg.Initial, m.Members()) }
 	if why := unused(); why != "" {
-		cfg.Logger.Warn("--peers is not used", "reason", why)
+		cfg.Logger.Warn("the command line has other addresses than the store", "reason", why)
 	}
-	starting, started := context.WithCancel(ctx)
-	var joining sync.WaitGroup
-	j, served := newJoiner(o, m.Node().Status().Incarnation, cfg.Logger), false
-	if len(o.Join) > 0 {
-		joining.Go(func() { j.run(starting) })
-		joining.Go(func() { served = serves(starting, m.Ready) })
-	}
-	if !o.founding() {
-		joining.Go(func() { newMover(o, stated, m.Node(), cfg.Logger).run(starting) })
-	}
-	err = serve(ctx, m, server.New(withPeers{m, unused}, store, metricsHandler(m), o.urls()...), listener, cfg.Logger)
-	started()
-	joining.Wait()
-	return j.member || served, err
+	return true, serve(ctx, m, server.New(withPeers{m, unused}, store, metricsHandler(m), o.urls()...), listener, cfg.Logger)
 }
 
 // warnOfKind warns if the store keeps its log in another way than the command line says.
@@ -111,7 +92,10 @@ func (o Options) explainStart(err error) error {
 	var listen *transport.ListenError
 	var file *library.CertificateError
 	var other *raft.IdentityError
+	var kept *joining.KeptError
 	switch {
+	case errors.As(err, &kept):
+		return err // remedy has the flags
 	case errors.As(err, &insecure):
 		return fmt.Errorf("--raft-addr %s: other machines can reach it, and it has no TLS: "+
 			"give --tls-cert, --tls-key and --tls-ca, or --insecure on a private network", insecure.Address)

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/joining"
 	library "github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/storage"
@@ -34,20 +34,19 @@ type Options struct {
 	// Via lists addresses at which this member dials other members, instead of their own addresses. An element has the form
 	// "id=host:port", or "host:port=host:port" for a member that has the first address.
 	Via []string
-	// Join lists base URLs of servers of a running cluster. This member asks these servers to let it join. Join and Peers
-	// exclude each other.
-	Join []string
-	// Founders and Seeds are those of library.Config, in place of Peers and Join. A seed is the "host:port" at which a member
-	// listens for the others. Or there is one seed "dns:NAME:PORT", for all addresses of a name.
+	// Founders and Seeds are those of library.Config, in place of Peers. A seed is the "host:port" at which a member listens for
+	// the others. Or there is one seed "dns:NAME:PORT", for all addresses of a name.
 	Founders, Seeds []string
+	// Join lists base URLs of servers of a running cluster, in place of Seeds: the seeds are the addresses of the members that
+	// these servers name. It includes SetAside.
+	Join []string
 	// SetAside and Rejoin are those of library.Config.
 	SetAside bool
 	Rejoin   uint64
 	// As is the role in which this member joins: voter (also "") or learner.
 	As string
-	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. With Join or Seeds, a member
-	// needs both, unless RaftAddr and HTTPAddr name a host. If the member's entry in the configuration differs from them, the member has
-	// the entry corrected.
+	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. A member whose entry in the
+	// configuration differs has it corrected. With Founders, Seeds or Join, RaftAddr and HTTPAddr are their defaults.
 	Advertise, URL string
 	// ElectionTimeout is that of node.Config.
 	ElectionTimeout time.Duration
@@ -95,7 +94,7 @@ func ParsePeer(text string) (raft.Member, error) {
 		return raft.Member{}, fmt.Errorf("--peers %q: write id=host:port=url, as in n1=127.0.0.1:5001=http://127.0.0.1:4001", text)
 	}
 	id, address, client := parts[0], parts[1], parts[2]
-	if err := cmp.Or(api.CheckAddress(address), api.CheckURL(client)); err != nil {
+	if err := cmp.Or(joining.CheckAddress(address), api.CheckURL(client)); err != nil {
 		return raft.Member{}, fmt.Errorf("--peers %q: %w", text, err)
 	}
 	return raft.Member{ID: raft.NodeID(id), Address: address, Meta: client}, nil
@@ -112,7 +111,7 @@ func (o Options) via() (map[string]string, error) {
 		if !found || name == "" {
 			return nil, fmt.Errorf("--via %q: write id=host:port, as in n2=127.0.0.1:7002", text)
 		}
-		if err := api.CheckAddress(address); err != nil {
+		if err := joining.CheckAddress(address); err != nil {
 			return nil, fmt.Errorf("--via %q: %w", text, err)
 		}
 		addresses[name] = address
@@ -132,7 +131,7 @@ func (o Options) resolve() (func(context.Context, raft.Member) (string, error), 
 }
 
 // checkListener returns an error if the text is not a "host:port" to listen on. The host may be empty. With port 0, the
-// system chooses a port. For addresses to dial, see api.CheckAddress.
+// system chooses a port. For addresses to dial, see joining.CheckAddress.
 func checkListener(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -183,15 +182,7 @@ func (o Options) config() (library.Config, error) {
 			}
 		}
 	}
-	switch self, err := o.self(); {
-	case o.founding():
-		errs = append(errs, o.setFounding(&cfg))
-	case len(o.Join) > 0:
-		errs = append(errs, err)
-		cfg.Advertise = self.Address
-	default:
-		errs = append(errs, o.joinFlags())
-	}
+	errs = append(errs, o.setPlace(&cfg))
 	// If they are missing, the library's checks would only repeat these errors.
 	readable := o.ID != "" && o.Cluster != "" && o.Data != "" && o.RaftAddr != ""
 	for _, text := range o.Peers {
@@ -221,50 +212,6 @@ func (o Options) config() (library.Config, error) {
 		errs = append(errs, inFlags(cfg.Validate()))
 	}
 	return cfg, errors.Join(errs...)
-}
-
-// joinFlags returns an error if flags for joining are given without --join.
-func (o Options) joinFlags() error {
-	if o.As != "" {
-		return errors.New("--as goes with --join or --seeds; the initial members are voters")
-	}
-	return o.checkPlace(addresses{o.Advertise, o.URL})
-}
-
-// checkPlace returns an error if other members or clients cannot use the addresses in Advertise and URL.
-func (o Options) checkPlace(at addresses) error {
-	var errs []error
-	if err := api.CheckAddress(at.Raft); at.Raft != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--advertise: %w", err))
-	}
-	if err := api.CheckURL(at.URL); at.URL != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--url: %w", err))
-	}
-	return errors.Join(errs...)
-}
-
-// self returns this member in the form in which it asks to join. If the options do not allow that, self returns all their
-// errors.
-func (o Options) self() (admin.NewMember, error) {
-	var errs []error
-	self := admin.NewMember{ID: o.ID, Address: cmp.Or(o.Advertise, o.RaftAddr), URL: cmp.Or(o.URL, "http://"+o.HTTPAddr), Kind: o.As}
-	if len(o.Peers) > 0 {
-		errs = append(errs, errors.New("--join and --peers: give --peers for the first start of a cluster, or --join for a running cluster"))
-	}
-	for _, server := range o.Join {
-		if !api.IsURL(server) {
-			errs = append(errs, fmt.Errorf("--join %q: write http://host:port", server))
-		}
-	}
-	errs = append(errs, o.checkAs(), o.checkPlace(addresses{self.Address, self.URL}))
-	return self, errors.Join(errs...)
-}
-
-func (o Options) checkAs() error {
-	if o.As != "" && o.As != raft.Voter.String() && o.As != learner {
-		return fmt.Errorf("--as %q: use voter or learner", o.As)
-	}
-	return nil
 }
 
 // urls returns further URLs at which clients may reach this member, beside the URL in the configuration.
@@ -306,7 +253,7 @@ func inFlags(err error) error {
 
 // remediesInFlags replaces what the errors of library.Config say of other fields.
 var remediesInFlags = strings.NewReplacer("needs Seeds or Founders", "needs --seeds", "needs Seeds,", "needs --seeds,",
-	"with Founders or Seeds, which take its place", "with --founders and --seeds, which take its place", "leave Learner out", "leave it out")
+	"with Founders or Seeds, which take its place", "with --founders, --seeds and --join, which take its place", "leave Learner out", "leave it out")
 
 // inFlag does the same for one error.
 func inFlag(err error) error {

@@ -27,7 +27,7 @@ func TestPeer_IsReadAsItIsWritten(t *testing.T) {
 // that may contain the address.
 func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
 	for _, any := range []string{"0.0.0.0:1", "[::]:1", ":1"} {
-		dial, ask := `others cannot dial "`+any+`"`, `"http://`+any+`" is not a URL at which others can reach a server`
+		dial, ask := `"`+any+`" names no machine`, `"http://`+any+`" is not a URL at which others can reach a server`
 		of := func(edit func(*member.Options)) error {
 			o := member.Options{ID: "n1", Cluster: "test", Data: "d", RaftAddr: any, HTTPAddr: any, LogLevel: "info"}
 			edit(&o)
@@ -40,7 +40,7 @@ func TestOptions_NobodyIsToldTheAddressOfAllInterfaces(t *testing.T) {
 			`--via "n2=` + any + `": ` + dial:             func(o *member.Options) { o.Via = []string{"n2=" + any} },
 			"--advertise: " + dial:                        func(o *member.Options) { o.Advertise = any },
 			"--url: " + ask:                               func(o *member.Options) { o.URL = "http://" + any },
-			"--advertise: " + dial + "; write host:port":  func(o *member.Options) { o.Join = []string{"http://h"} },
+			"--advertise: missing":                        func(o *member.Options) { o.Join = []string{"http://h"} },
 			"--url: " + ask + "; write http://host:port":  func(o *member.Options) { o.Join, o.Advertise = []string{"http://h"}, "h:1" },
 		} {
 			assert.ErrorContains(t, of(edit), text)

@@ -63,8 +63,8 @@ func refusal(r *raft.Rejection) string {
 			"--data and --join",
 		raft.RejectOwnImage: fmt.Sprintf("%s runs on an older image of its disk: put the newest one back, or start %s with --join, "+
 			"which sets this disk aside", r.From.ID, r.From.ID),
-		raft.RejectRemoved: fmt.Sprintf("the caller was removed by configuration %d: end it, or start it with --join, which sets its store "+
-			"aside and joins anew", r.Index),
+		raft.RejectRemoved: fmt.Sprintf("the caller was removed by configuration %d: end it, or start it with --rejoin %[1]d beside --join or "+
+			"--seeds, which sets its store aside and joins anew", r.Index),
 		raft.RejectCertificate: "--tls-cert must be a certificate for the member's own --cluster and --id",
 	}[r.Reason]
 	if remedy == "" {

@@ -29,7 +29,7 @@ func TestWords_RefusalsNameWhatHelps(t *testing.T) {
 		{raft.RejectUnknownStart, "--data"},
 		{raft.RejectTwin, "--data"},
 		{raft.RejectOwnImage, "start n2 with --join"},
-		{raft.RejectRemoved, "removed by configuration 9"},
+		{raft.RejectRemoved, "removed by configuration 9: end it, or start it with --rejoin 9 beside"},
 		{raft.RejectCertificate, "--tls-cert"},
 		{raft.RejectSlowDisk, "slow"},
 		{raft.RejectVersion, "upgrade"},

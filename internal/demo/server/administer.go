@@ -13,6 +13,7 @@ import (
 	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
+	"github.com/coxswain/raft/joining"
 )
 
 // change is administer for a request that only a leader can carry out.
@@ -118,7 +119,7 @@ func (s *Server) checkChange(c raft.Change) *admin.Error {
 func checkPlace(id raft.NodeID, address, url string) *admin.Error {
 	var wrong error
 	if address != "" {
-		wrong = api.CheckAddress(address)
+		wrong = joining.CheckAddress(address)
 	}
 	if url != "" {
 		wrong = cmp.Or(wrong, api.CheckURL(url))

@@ -349,13 +349,13 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 0s", 2, []string{"--election-timeout 0s: use 10ms to 1h"}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join nonsense", 2, []string{`--join "nonsense": write http://host:port`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --peers n1=h:1=http://h", 2,
-			[]string{"give --peers for the first start of a cluster, or --join for a running cluster"}},
+			[]string{"--peers: must be empty with --founders, --seeds and --join, which take its place"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr 0.0.0.0:2 --join http://h:3", 2,
-			[]string{`--advertise: others cannot dial ":1"`, `--url: "http://0.0.0.0:2" is not a URL at which others can reach a server`}},
+			[]string{`--advertise: missing: name the "host:port" at which the others reach this member`, `--url: "http://0.0.0.0:2" is not a URL at which others can reach a server`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --url h:2", 2, []string{`--url: "h:2" is not a URL`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --join http://h:3 --as king", 2, []string{`--as "king": use voter or learner`}},
 		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --as learner", 2, []string{"--as goes with --join"}},
-		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: others cannot dial "h"; write host:port`}},
+		{"serve --id n1 --data d --raft-addr h:1 --http-addr h:2 --advertise h", 2, []string{`--advertise: "h" is no "host:port" with a port from 1 to 65535`}},
 		{"serve --insecure=maybe", 2, []string{`--insecure "maybe": it takes true or false`}},
 		{"put k v --if-absent --if-revision 1", 2, []string{"--if-absent and --if-revision: give one"}},
 		{"put k v --if-revision 0", 2, []string{"--if-revision 0: revisions begin at 1"}},
@@ -364,7 +364,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 		{"get k --timeout 1", 2, []string{`--timeout "1": it takes a time with its unit`}},
 		{"demo --data /dev/null --duration 1s", 1, []string{"--data: "}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=h:1=ftp://h", 2, []string{"is not a URL"}},
-		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{`others cannot dial ":1"`}},
+		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --peers n1=:1=http://h", 2, []string{`":1" names no machine, so the others cannot dial it`}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2", 2, []string{"--via \"n2\": write id=host:port"}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --via n2=h", 2, []string{"--via \"n2=h\""}},
 		{"serve --id n1 --data d --raft-addr :1 --http-addr :2 --election-timeout 1ms", 2, []string{"--election-timeout: 1ms; it takes 10 ms to 1 h"}},
@@ -395,7 +395,7 @@ func TestCommands_SayWhatIsWrongWithTheCommandLine(t *testing.T) {
 
 func TestServe_FoundersAndSeedsGoWithoutOtherLists(t *testing.T) {
 	for more, want := range map[string][]string{
-		"--founders n1,n2 --peers n1=h:1=http://h": {"--seeds: missing", "--peers: must be empty with --founders and --seeds"},
+		"--founders n1,n2 --peers n1=h:1=http://h": {"--seeds: missing", "--peers: must be empty with --founders, --seeds and --join"},
 		"--seeds g:1 --join http://h":              {"--join goes without --founders and --seeds"},
 		"--set-aside --rejoin 8":                   {"--set-aside: needs --seeds", "--rejoin: needs --seeds"},
 	} {

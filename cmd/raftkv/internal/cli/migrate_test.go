@@ -89,7 +89,7 @@ func TestMigrate_SaysWhatHelps(t *testing.T) {
 	code, _, errs = run(t, "", "migrate", "--data", dir, "--to", "bbolt")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, segment+" is damaged at offset 512")
-	assert.Contains(t, errs, "raftkv serve --join URL sets this store aside")
+	assert.Contains(t, errs, "raftkv serve --join URL, in place of --peers, sets this store aside")
 }
 
 func TestMigrate_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {

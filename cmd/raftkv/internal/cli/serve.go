@@ -16,25 +16,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const serveHelp = `serve runs one member. The first start of a cluster needs --peers, the same list on every member. The list
-names all initial members, each as id=host:port=url: its id, its address for the other members, and its URL for
-clients. The cluster serves requests once all of them have run at the same time. Until then, the log and
-"raftkv status" name the missing members.
+const serveHelp = `serve runs one member. --founders and --seeds are one command line for every state of a member. --founders are the ids of
+the first members, the same for ever; --seeds are addresses of members on their Raft ports. Empty founders begin the cluster
+once all of them answer. A further member, or one that has lost its disk, joins. A member that has moved corrects its addresses.
+Until then, the log and "raftkv status" say what it waits for.
 
-A member that joins a running cluster needs --join instead, with the URLs of some of its servers: it asks the leader to
-add it or, if a member with its --id has lost its disk, to replace that member by it. --join may stay on the command line: a
-member that has joined does not ask again. If its store is unusable (damaged, from an older image of the disk, or from a member
-that was removed), --join moves the store into a directory aside-TIME beside it, and joins with an empty store. A member that
-is removed while it runs ends with exit code 9; do not restart it then.
+--join has the same effect in a running cluster: the seeds are the members that the servers at these URLs name. It includes
+--set-aside, which moves a damaged or older store into a directory aside-TIME within --data, once a leader confirms that this
+member belongs to its cluster. The member then joins with an empty store. A member that was removed ends with exit code 9, and
+stays out until it is started with --rejoin and the index of its removal, which its log names.
 
-A member may move: if it is started with another --raft-addr, --http-addr, --advertise or --url, it asks the leader to
-change its addresses in the configuration. If all members move at once, give each of them --via with the new addresses of all,
-until "raftkv members" shows them.
-
-Instead of --peers and --join, --founders and --seeds are one command line for every state of a member. --founders are the ids of the
-first members, the same for ever; --seeds are addresses of members on their Raft ports. Empty founders begin the cluster once all of
-them answer. A further member, or one that has lost its disk, joins, and a member that has moved corrects its addresses. --set-aside
-also lets a member with a damaged or older store join again, and --rejoin one that was removed.
+--peers begins a cluster, too: the same list on every member, each as id=host:port=url. Once there is a store, its addresses
+count, not --peers. With --peers, only --advertise and --url correct the addresses of a member. If several have moved, start
+them with --seeds in place of --peers.
 
 HTTP has neither authentication nor encryption: use it only on a network
 that you trust. It is for programs: a member refuses requests that a browser sends for a page of another site. It answers
@@ -106,18 +100,18 @@ func newServe(streams Streams) *cobra.Command {
 
 // joinFlags adds the flags of a member that joins a running cluster.
 func joinFlags(flags *pflag.FlagSet, o *member.Options) {
-	flags.StringSliceVar(&o.Join, "join", nil, "base URLs of servers of a running cluster to join, instead of --peers")
+	flags.StringSliceVar(&o.Join, "join", nil, "base URLs of servers of a running cluster, which name the --seeds; includes --set-aside")
 	flags.StringSliceVar(&o.Founders, "founders", nil, "ids of the first members of the cluster, the same on all members for ever, instead of --peers")
 	flags.StringSliceVar(&o.Seeds, "seeds", nil,
-		"where to ask for the cluster, instead of --join: host:port of members, as in their --raft-addr, or dns:NAME:PORT for all addresses of a name")
+		"where to ask for the cluster: host:port of members, as in their --raft-addr, or dns:NAME:PORT for all addresses of a name")
 	flags.BoolVar(&o.SetAside, "set-aside", false,
 		"with --seeds: set a damaged or older store aside once a leader confirms this member, and join again")
-	flags.Uint64Var(&o.Rejoin, "rejoin", 0, "with --seeds: if the configuration with this index removed this member, set its store aside and join again")
+	flags.Uint64Var(&o.Rejoin, "rejoin", 0, "with --seeds or --join: if the configuration with this index removed this member, set its store aside and join again")
 	flags.StringVar(&o.As, "as", "", "what to join as: voter or learner (default voter)")
 	flags.StringVar(&o.Advertise, "advertise", "",
-		"host:port at which other members reach this one; default: the one in --peers or, with --join or --seeds, --raft-addr")
+		"host:port at which other members reach this one; default: as in the configuration or, with --founders, --seeds or --join, --raft-addr")
 	flags.StringVar(&o.URL, "url", "",
-		"URL at which clients reach this member; default: the one in --peers or, with --join or --seeds, http:// and --http-addr")
+		"URL at which clients reach this member; default: as in the configuration or, with --founders, --seeds or --join, http:// and --http-addr")
 }
 
 // snapshotFlags adds the flags of the policy of snapshots.
