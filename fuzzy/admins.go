@@ -353,7 +353,7 @@ func (a *admins) repair() {
 		return
 	}
 	for _, n := range c.nodes {
-		if (n.ended || n.disk.damaged) && n.core == nil && c.newestCommitted() != nil && a.random.Coin() {
+		if (n.ended || n.disk.damaged) && n.core == nil && c.newestCommitted() != nil && a.random.Coin() && !n.returns() {
 			c.faulted("the disk of %s is emptied", n.name())
 			n.empty()
 			n.ended, n.disk.damaged = false, false
@@ -385,6 +385,9 @@ func (n *node) empty() {
 // members could join another cluster, and no rule tells the entries of two clusters apart.
 func (n *node) mayEmpty() bool {
 	c := n.c
+	if !n.keepsOne() {
+		return false
+	}
 	if c.profile.Node.OtherLists == 0 || n.index < c.others || n.index >= c.profile.Voters {
 		return true
 	}

@@ -38,7 +38,7 @@ type cluster struct {
 	initial  raft.Configuration
 	starts   int32       // starts of all disks so far
 	moves    int         // moves of machines to new addresses
-	asked    []inquiry   // by processes that look for their cluster
+	asked    []*inquiry  // by processes that look for their cluster; nil: it has ended
 	left     []string    // abandoned addresses
 	others   int         // index at which a mistaken list of initial members begins
 	lines    uint64      // records of the trace
@@ -111,6 +111,10 @@ const (
 	evLie                        // a loop hears that of a peer that lives; a: the peer, and how long its dials are refused
 	evSeek                       // a process that looks for its cluster decides again; a: its turn
 	evQuestion                   // a question of such a process arrives, or its answer; a: which
+	evServe                      // a process handles a question; a: which
+	evContact                    // a leader reaches a petitioner, or not; a: which petition
+	evOverdue                    // the time for the change of a petition is over; a: which petition
+	evAside                      // a process without a store asks again; a: the number of its search
 )
 
 type event struct {
@@ -148,6 +152,7 @@ func newCluster(seed Seed, p Profile) *cluster {
 	}
 	for _, n := range c.nodes {
 		n.place = n.name() + ":1"
+		n.places = []string{n.place}
 	}
 	c.liveOn()
 	c.work = newWorkload(c)
@@ -258,6 +263,8 @@ func (c *cluster) handle(e event) {
 	case evWatch:
 		c.live.watch()
 	case evCue:
+	case evAside:
+		c.nodes[e.node].aside.ask(e.a)
 	case evStart:
 		if n := c.nodes[e.node]; n.life == e.life {
 			n.start()

@@ -37,7 +37,7 @@ type scenario struct {
 func scenarios() []scenario {
 	return slices.Concat(electionScenarios, connectionScenarios, replicationScenarios, staleScenarios, markScenarios,
 		readScenarios, transferScenarios, bootstrapScenarios, clockScenarios, strangerScenarios, stallScenarios, snapshotScenarios,
-		memberScenarios, roomScenarios, newsScenarios, preferenceScenarios, heardScenarios)
+		memberScenarios, roomScenarios, newsScenarios, preferenceScenarios, heardScenarios, joiningScenarios)
 }
 
 // Scenarios lists the directed scenarios, each with its name and a sentence about its story: "figure-8: ...".

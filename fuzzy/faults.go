@@ -52,14 +52,15 @@ const (
 	Lie      // members hear that a process has ended, which lives
 	Favorite // the voter with the highest priority crashes
 
-	Retune // see given.go: a member runs with other limits for a while
+	Retune   // see given.go: a member runs with other limits for a while
+	Blackout // see aside.go: the stores of a majority are damaged at once
 	faultKinds
 )
 
 var faultNames = [faultKinds]string{
 	"crash", "power cut", "crash loop", "pause", "suspend", "slow", "partition", "flap", "clog", "reset",
 	"stall", "disk failure", "wipe", "rot", "drift", "jump", "usurp", "close", "image", "full", "file fault", "away",
-	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite", "retune",
+	"decapitate", "orphan", "exile", "lag", "churn", "move", "hang", "herd", "vanish", "late news", "lie", "favorite", "retune", "blackout",
 }
 
 func (k FaultKind) String() string { return faultNames[k] }
@@ -213,7 +214,7 @@ func (m *nemesis) onOne(c *cluster) bool {
 		n.disk.stallTill = c.now() + m.random.Exponential(m.rate.For)
 	case DiskFailure:
 		n.disk.fails = true
-	case Wipe, Rot:
+	case Wipe, Rot, Blackout:
 		m.lose(c, n)
 	case Close:
 		n.close(1+m.random.Exponential(c.profile.ElectionTimeout/2), m.random.Exponential(m.rate.For))
@@ -270,6 +271,10 @@ func (n *node) close(in, down sim.Time) {
 // lose empties a disk or damages it permanently. At most a minority of the voters may lose their disks. Some runs exceed that
 // budget, but even then one voter keeps its disk: without any disk, the cluster could only be bootstrapped again.
 func (m *nemesis) lose(c *cluster, n *node) {
+	if m.rate.Fault == Blackout {
+		m.blackout(c)
+		return
+	}
 	if !m.mayLose(c, n) {
 		return
 	}
@@ -283,6 +288,9 @@ func (m *nemesis) lose(c *cluster, n *node) {
 }
 
 func (m *nemesis) mayLose(c *cluster, n *node) bool {
+	if !n.keepsOne() || m.rate.Fault == Rot && c.profile.Members.Pace > 0 && c.newestCommitted() == nil {
+		return false
+	}
 	if c.profile.Members.on() && c.newestCommitted() != nil {
 		return !n.disk.damaged && !n.disk.files.spoiled && (c.profile.Beyond || c.spares(n))
 	}

@@ -74,6 +74,12 @@ func (n *node) learns(e event) {
 		if e.a == n.seeking.turn { // otherwise it has sought since
 			n.seek()
 		}
+	case evServe:
+		n.serves(e.a)
+	case evContact:
+		n.contact(e.a)
+	case evOverdue:
+		n.desk.overdue(n, e.a)
 	}
 }
 

@@ -342,6 +342,7 @@ func (n *node) toldRemoval(teller *node, by raft.Index) {
 	removed = removed || n.c.lostToDisks() && teller.knowsRemoved(n.peer())
 	n.c.holds(removed, "I8", "%s is told that entry %d has removed it, which is not true", n, by)
 	n.removedIn = n.life + 1
+	n.removal = removalTold{n.disk.incarnation, by}
 	n.later(1, event{kind: evEnd, a: 1})
 }
 

@@ -2,7 +2,6 @@ package fuzzy
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -70,6 +69,7 @@ type stage int
 const (
 	electing stage = iota
 	serving
+	joins        // processes get their places, see liveness_joining.go
 	settling     // the running change of members ends
 	transferring // see liveness_transfer.go
 	converging
@@ -78,7 +78,7 @@ const (
 	parted // see liveness_partial.go
 )
 
-var stageRules = [...]string{"L1", "L3", "L15", "L13", "L2", "L5", "L4", "L6"}
+var stageRules = [...]string{"L1", "L3", "L23", "L15", "L13", "L2", "L5", "L4", "L6"}
 
 // An election attempt takes at most two units: one for a wait of up to two election timeouts, and one for the exchanges of
 // pre-votes and votes. In some worlds the exchanges take longer than the wait. There, candidates disturb each other until
@@ -181,6 +181,8 @@ func (l *liveness) watch() {
 		reached = l.elected()
 	case serving:
 		reached = l.serves()
+	case joins:
+		reached = l.joined()
 	case settling:
 		reached = l.settles()
 	case transferring:
@@ -215,9 +217,7 @@ func (l *liveness) watch() {
 		l.next(serving)
 	case reached && l.stage == serving:
 		c.work.stopped = true
-		if l.next(transferring); c.profile.Members.on() {
-			l.stage = settling
-		}
+		l.afterServing()
 	case reached && l.stage == converging:
 		l.restartOne()
 		l.next(rejoining)
@@ -250,6 +250,8 @@ func (l *liveness) limit() sim.Time {
 		limit += 2 * 2 * l.grown
 	case settling:
 		limit += l.c.profile.settleTime()
+	case joins:
+		limit += l.c.profile.settleTime() + l.c.unpaced(joinTime)
 	}
 	return limit
 }
@@ -279,7 +281,7 @@ func (l *liveness) backlog() sim.Time {
 
 func (l *liveness) complaint() string {
 	waited := fmt.Sprintf("%d units of %v after nodes %b were healed", (l.c.now()-l.since)/l.c.profile.unit(), l.c.profile.unit(), l.core)
-	return waited + ", " + [...]string{"nobody leads them", "they do not serve", "the change of members continues", "the leadership is not transferred", "their logs are not equal", "the log of a restarted one is not", "", "no member leads that still has the links to lead"}[l.stage]
+	return waited + ", " + [...]string{"nobody leads them", "they do not serve", fmt.Sprintf("%v has no place, or a petition is open", l.displaced()), "the change of members continues", "the leadership is not transferred", "their logs are not equal", "the log of a restarted one is not", "", "no member leads that still has the links to lead"}[l.stage]
 }
 
 func (l *liveness) term() (term raft.Term) {
@@ -472,28 +474,4 @@ func (l *liveness) unanswered() int {
 		}
 	}
 	return -1
-}
-
-// mustHold checks a liveness condition.
-func (c *cluster) mustHold(holds bool, rule, format string, args ...any) {
-	if !holds {
-		c.fail(Liveness, rule, format, args...)
-	}
-}
-
-// describe returns the state of every member as text.
-func (c *cluster) describe() string {
-	var b strings.Builder
-	for _, n := range c.nodes {
-		switch {
-		case n.core == nil:
-			fmt.Fprintf(&b, "%s down, durable %+v, log up to %d, damaged %v\n", n, n.disk.hard, len(n.disk.log), n.disk.damaged)
-		default:
-			fmt.Fprintf(&b, "%s frozen=%v forever=%v %s %v\n", n, n.frozen, n.forever, n.core.State(), n.status.Missing)
-		}
-		if l := configured(n.log); l != nil && c.profile.Members.on() {
-			fmt.Fprintf(&b, "  uses %v\n", l)
-		}
-	}
-	return b.String()
 }

@@ -39,11 +39,17 @@ type node struct {
 	lists     *sim.Stream        // decides that
 	rumors    *sim.Stream        // see hearsay
 	seeking   seeking
-	misled    bool   // the list differs from that of the rest
-	forever   bool   // its faults are permanent: it is not in the healed quorum
-	upgraded  bool   // to the newest release
-	removedIn uint32 // the life, plus 1, in which it learned about its removal
-	ended     bool   // it was removed from the cluster, and starts again only after its disk is emptied
+	desk      desk       // of its petitioners, if it leads
+	aside     *aside     // the search for a leader that lets it set its store aside; nil: there is none
+	rejoin    raft.Index // the removal that it is started with to join again; 0: none
+	removal   removalTold
+	places    []string // all addresses at which it was
+	diedAt    sim.Time // when its last process ended
+	misled    bool     // the list differs from that of the rest
+	forever   bool     // its faults are permanent: it is not in the healed quorum
+	upgraded  bool     // to the newest release
+	removedIn uint32   // the life, plus 1, in which it learned about its removal
+	ended     bool     // it was removed from the cluster, and starts again only after its disk is emptied
 
 	inbox    []raft.Event
 	spare    []raft.Event
@@ -129,10 +135,7 @@ func (n *node) now() raft.Now {
 
 // start starts a process from the contents of the disk.
 func (n *node) start() {
-	if n.core != nil || n.disk.damaged || n.forever || n.ended {
-		return
-	}
-	if !n.openFiles() || !n.recoverLog() {
+	if !n.mayStart() || !n.openFiles() || !n.recoverLog() {
 		return
 	}
 	n.disk.restarts(n.c, 1)
@@ -171,9 +174,10 @@ func (n *node) start() {
 	n.firstRequestID, n.closing = len(n.c.work.requests), false
 	n.startNews()
 	n.beginForwards()
+	n.desk = desk{}
 	n.c.current = n
 	core, out, err := raft.NewCore(cfg, stored, n.now())
-	if n.c.check.checkStartRemoved(n, err) || n.c.check.isOutdated(n, err) {
+	if n.refused(err) || n.c.check.isOutdated(n, err) {
 		return
 	}
 	if err != nil {
@@ -217,6 +221,7 @@ func (n *node) crash() {
 		return
 	}
 	n.c.stats.Crashes++
+	n.diedAt = n.c.now()
 	n.hosted.abandon()
 	n.c.check.checkHeldFiles(n)
 	n.cutFiles()
@@ -282,77 +287,6 @@ func (n *node) later(d sim.Time, e event) {
 	n.c.queue.Push(n.c.now()+d, e)
 }
 
-func (n *node) handle(e event) {
-	if n.core == nil {
-		return
-	}
-	if n.frozen && e.kind != evResume {
-		n.deferred = append(n.deferred, e)
-		return
-	}
-	switch e.kind {
-	case evStep:
-		n.step()
-	case evWake:
-		if e.a == int64(n.armed) { // otherwise the timer was set again
-			n.wake()
-		}
-	case evWritten:
-		if e.a == n.writes {
-			n.written()
-		}
-	case evPersisted:
-		n.post(raft.Persisted{Seq: raft.Seq(e.a)})
-	case evFlush:
-		n.flush()
-	case evVault:
-		n.vaultEvent(e.a)
-	case evApply:
-		n.apply()
-	case evPeer:
-		n.peerEvent(e.a)
-	case evNews:
-		n.tellNews(n.c.nodes[e.a])
-	case evRelay:
-		n.relayAgain(raft.RequestID(e.a))
-	case evLie:
-		n.hearsLie(e.a)
-	case evShake:
-		n.shake(n.c.nodes[e.a])
-	case evRedial:
-		n.redials()
-	case evKept:
-		if e.a == n.hands.keeps {
-			n.kept()
-		}
-	case evResume:
-		n.resume()
-	case evEnd:
-		n.endRemoved(e.a > 0)
-	case evFreeze:
-		n.pauseFor(sim.Time(e.a))
-	case evWork:
-		n.delays.idle = false
-		n.work()
-	case evUnhang:
-		n.unhang()
-	case evUnstick:
-		n.unstick()
-	case evTend:
-		n.tends()
-	case evDoze:
-		n.fallAsleep()
-	case evStall:
-		n.stall(sim.Time(e.a))
-	case evAsk:
-		n.asks(e.a)
-	case evGiven, evTold, evForget, evSeek:
-		n.learns(e)
-	case evExit:
-		n.exit(sim.Time(e.a))
-	}
-}
-
 // step passes the gathered events to the core.
 func (n *node) step() {
 	n.stepping = false
@@ -374,6 +308,7 @@ func (n *node) step() {
 	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
+	n.desk.step(n, &before, events)
 	n.c.finish(n, &out)
 	clear(events)
 	n.spare = events[:0]

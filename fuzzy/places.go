@@ -18,7 +18,7 @@ func (n *node) calls(to *node) (peers []raft.Peer) {
 		return nil
 	}
 	for _, k := range n.contacts() {
-		told := n.table != nil && n.table[to.index] == to.place && k.ID == to.id
+		told := n.table != nil && n.table[to.index] == to.place && k.ID == to.id || n.found(k.ID) == to.place
 		if told || slices.Contains(k.Addresses, to.place) {
 			peers = append(peers, k.Peer())
 		}
@@ -69,7 +69,7 @@ func (c *cluster) fresh(n *node) string {
 func (m *nemesis) moveTo(c *cluster, n *node, place string) {
 	c.faulted("%s moves from %s to %s", n.name(), n.place, place)
 	c.left = append(c.left, n.place)
-	n.place = place
+	n.place, n.places = place, append(n.places, place)
 	c.left = slices.DeleteFunc(c.left, func(p string) bool { // if two change places, the other one may already be there
 		return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.place == p })
 	})

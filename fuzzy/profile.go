@@ -212,6 +212,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawErrands(seed, &p)
 				drawHeard(seed, &p)
 				drawSeekers(seed, &p)
+				drawPetitions(seed, &p)
 			}
 			return p, nil
 		}

@@ -21,6 +21,9 @@ type Members struct {
 	// Priorities is the chance that a change sets priorities.
 	Priorities int
 	Earlier    int // of the first members, how many run a release without priorities until they are healed
+	// Pace is how many times faster the clocks of package joining run than those of the cores, in runs whose processes petition
+	// to join, correct their entries and set their stores aside; 0: they do not.
+	Pace int
 }
 
 // on reports whether the members of a run may change.

@@ -62,6 +62,8 @@ type Stats struct {
 	Takeovers                                int // transfers of leadership begun for a priority
 	News                                     int // that a process has ended, true or not
 	Told                                     int // members told of a cluster, whether it exists or not
+	Petitions, Corrections                   int // changes decided for petitioners; corrections of entries that were asked for
+	Aside                                    int // stores set aside
 	Given                                    int // lists of initial members given to running members
 	Images, Refusals, Marked                 int // disks put back, handshakes refused, stores marked
 	Edges                                    int // logs cut beside the last acknowledged entry

@@ -1,8 +1,8 @@
 package fuzzy
 
 import (
-	"errors"
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/sim"
@@ -17,41 +17,20 @@ import (
 //
 //	N103 A process that looks for its cluster takes its list only once each seed has answered or failed, and never after an answer has shown a cluster with a term. The founder with the lowest id takes it only with an answer of each other founder.
 type seeking struct {
-	silent   []string        // the seeds that have neither answered nor failed
-	until    raft.Time       // when they count as failed; 0: none was asked yet
-	shown    bool            // an answer has shown a cluster with a term
-	answered []raft.NodeID   // members that have answered
-	rules    *joining.Seeker // nil: this process was started with its list, or with none
-	founders raft.Configuration
-	seeds    []string
-	turn     int64 // the present wake-up
-	random   *sim.Stream
+	silent     []string        // the seeds that have neither answered nor failed
+	until      raft.Time       // when they count as failed; 0: none was asked yet
+	shown      bool            // an answer has shown a cluster with a term
+	answered   []raft.NodeID   // members that have answered
+	rules      *joining.Seeker // nil: this process was started with its list, or with none
+	founders   raft.Configuration
+	meta       string
+	learner    bool
+	petitioned bool // it has asked for a vote in this run, and has had none since
+	seeds      []string
+	turn       int64 // the present wake-up
+	random     *sim.Stream
+	entry      correcting
 }
-
-// inquiry is a question that a process has asked.
-type inquiry struct {
-	of       *node
-	life     uint32
-	to       *node
-	question joining.Question
-	reply    raft.WhoReply
-	err      error
-}
-
-// The stages of a question.
-const (
-	askArrives = iota
-	askReturns
-)
-
-// askChances are those that a question is lost, that its answer is false, and that an address leads to another process.
-const (
-	askLost   = 100_000
-	askFalse  = 20_000
-	askAstray = 50_000
-)
-
-var errAsked = errors.New("no answer")
 
 // drawSeekers draws runs in which founders look for their cluster. It uses its own stream.
 func drawSeekers(seed Seed, p *Profile) {
@@ -62,11 +41,12 @@ func drawSeekers(seed Seed, p *Profile) {
 	}
 }
 
-// seeksList makes a process that starts look for its cluster, in place of its list.
+// seeksList makes a process that starts look for its cluster, in place of its list. If processes petition, those without a list
+// look for it, too, and so do those that have a store.
 func (n *node) seeksList() {
-	s := &n.seeking
+	s, paced := &n.seeking, n.c.profile.Members.Pace > 0
 	s.rules = nil
-	if chance := n.c.profile.Node.Seekers; chance == 0 || len(n.given.Members) == 0 || n.c.phase != safetyPhase {
+	if chance := n.c.profile.Node.Seekers; chance == 0 || !paced && (len(n.given.Members) == 0 || n.c.phase != safetyPhase) {
 		return
 	} else if s.random == nil {
 		s.random = sim.NewStream(n.c.seed.Number, sim.HandshakeConcern<<40+sim.Concern(n.index))
@@ -75,18 +55,69 @@ func (n *node) seeksList() {
 		return
 	}
 	s.founders = n.given
+	if paced {
+		n.petitionsToo()
+	}
 	s.rules = joining.NewSeeker(joining.Config{
-		Self: n.peer(), ClusterName: "simulated", Founders: foundersOf(n.given), Address: n.name() + ":1",
+		Self: n.peer(), ClusterName: "simulated", Founders: foundersOf(s.founders), Address: n.place, Meta: s.meta, Learner: s.learner,
 	})
 	s.seeds = s.seeds[:0]
 	for _, other := range n.c.nodes { // each start has seeds of its own, often all
-		if s.random.IntN(8) > 0 {
-			s.seeds = append(s.seeds, other.name()+":1")
+		if n.c.scene != nil || s.random.IntN(8) > 0 {
+			s.seeds = append(s.seeds, other.place)
 		}
 	}
-	s.silent, s.until, s.shown, s.answered = slices.Clone(s.seeds), 0, false, nil
-	n.awaited, n.given = n.given, raft.Configuration{}
-	n.later(1, event{kind: evSeek, a: s.turn})
+	if paced && len(n.c.left) > 0 && s.random.Coin() {
+		s.seeds = append(s.seeds, n.c.left[0])
+	}
+	s.silent, s.until, s.shown, s.answered, s.entry, s.petitioned = slices.Clone(s.seeds), 0, false, nil, correcting{}, false
+	if n.c.phase == safetyPhase {
+		if n.given = (raft.Configuration{}); slices.Contains(foundersOf(s.founders), n.id) {
+			n.awaited = s.founders
+		}
+		n.later(1, event{kind: evSeek, a: s.turn})
+	}
+}
+
+// petitionsToo draws how a process is started that may petition. Each has the same founders, but for a process with the id of
+// another one.
+func (n *node) petitionsToo() {
+	s := &n.seeking
+	if s.founders = n.c.initial; n.name() != string(n.id) {
+		s.founders = raft.Configuration{}
+	}
+	s.meta = sim.Pick(s.random, "", "", n.place)
+	s.learner = n.c.profile.spare(n.index) && s.founders.Members != nil && n.index%3 == 0
+}
+
+// found returns the address at which this process has found a member by asking, as the transport is told; "": it has not.
+func (n *node) found(id raft.NodeID) string {
+	if n.c.profile.Members.Pace == 0 || n.seeking.rules == nil {
+		return ""
+	}
+	if at := n.seeking.rules.Addresses(id); len(at) > 0 {
+		return at[0]
+	}
+	return ""
+}
+
+// comesLater reports whether a start waits until there is a cluster: a second process with the id of a founder mostly does, because
+// nobody bootstraps while both of them answer.
+func (n *node) comesLater() bool {
+	c := n.c
+	if c.profile.Members.Pace == 0 || n.name() == string(n.id) || c.seed.Number%4 == 0 || c.newestCommitted() != nil || c.phase != safetyPhase {
+		return false
+	}
+	n.restartIn(c.profile.ElectionTimeout)
+	return true
+}
+
+// paced returns the time on the clock of package joining.
+func (n *node) paced() raft.Time { return n.now().Mono * raft.Time(max(n.c.profile.Members.Pace, 1)) }
+
+// unpaced returns how long a time of package joining takes.
+func (c *cluster) unpaced(d time.Duration) sim.Time {
+	return max(sim.In(d)/sim.Time(max(c.profile.Members.Pace, 1)), 1)
 }
 
 func foundersOf(c raft.Configuration) (ids []raft.NodeID) {
@@ -103,71 +134,54 @@ func (n *node) seeks() bool {
 	return n.core != nil && n.seeking.rules != nil && len(n.awaited.Members) > 0
 }
 
-// seek lets the rules decide, and carries that out. Petitions and changes of entries are not simulated.
+// mayAsk reports whether processes look for their cluster at this time.
+func (c *cluster) mayAsk() bool {
+	return c.phase == safetyPhase || c.profile.Members.Pace > 0 && c.live != nil && c.live.stage == joins
+}
+
+// seek lets the rules decide, and carries that out.
 func (n *node) seek() {
 	s := &n.seeking
-	if s.rules == nil || n.c.phase != safetyPhase { // then it was started anew with its list, or has it
+	if s.rules == nil || !n.c.mayAsk() { // then it was started anew with its list, or has it
 		return
 	}
-	a := s.rules.Next(n.now().Mono, joining.State{
-		Cluster: n.status.Cluster, Term: n.status.Term, Leader: n.status.Leader, Config: n.status.Config,
-		Index: n.status.ConfigIndex, Committed: n.status.ConfigCommitted == n.status.ConfigIndex,
-	})
+	a := s.rules.Next(n.paced(), n.state())
 	if r := a.Heard; r != nil {
 		n.c.stats.Told++
 		n.c.faulted("%s hears from %s of cluster %v", n.name(), r.From.ID, r.Cluster)
 		n.post(raft.Heard{Cluster: r.Cluster, From: r.From.ID})
 		n.later(s.random.Exponential(8*n.c.profile.ElectionTimeout), event{kind: evForget})
 	}
-	if a.List != nil {
+	if a.List != nil && len(n.awaited.Members) > 0 {
 		n.checkList()
 		n.giveList()
 	}
 	for _, q := range a.Ask {
 		n.ask(q)
 		if s.until == 0 {
-			s.until = n.now().Mono + raft.Time(q.Timeout)
+			s.until = n.paced() + raft.Time(q.Timeout)
 		}
+	}
+	if n.c.profile.Members.Pace > 0 {
+		n.correct(&a)
+		m, named := n.status.Config.Peer(n.peer())
+		asks := slices.ContainsFunc(a.Ask, func(q joining.Question) bool { return q.Who.Petition != nil })
+		s.petitioned = asks || s.petitioned && (!named || m.Kind != raft.Voter || n.status.Leader == "")
 	}
 	s.turn++
 	if a.Resolve {
-		s.rules.Resolved(n.now().Mono, s.seeds, nil)
+		s.rules.Resolved(n.paced(), s.seeds, nil)
 		n.later(1, event{kind: evSeek, a: s.turn})
 		return
 	}
-	n.later(max(sim.Time(a.Wake-n.now().Mono), 1), event{kind: evSeek, a: s.turn})
+	n.later(n.c.unpaced(time.Duration(a.Wake-n.paced())), event{kind: evSeek, a: s.turn})
 }
 
-// ask sends a question to the process at an address, or to another one by mistake.
-func (n *node) ask(q joining.Question) {
-	c, s := n.c, n.seeking.random
-	i := slices.IndexFunc(c.nodes, func(other *node) bool { return other.name()+":1" == q.Address })
-	if i < 0 || q.Who.Petition != nil || s.Chance(askAstray) {
-		i = s.IntN(len(c.nodes))
-	}
-	one := inquiry{of: n, life: n.life, to: c.nodes[i], question: q}
-	if s.Chance(askLost) || q.Who.Petition != nil {
-		one.err = errAsked
-	}
-	c.asked = append(c.asked, one)
-	c.queue.Push(c.now()+1+s.Exponential(c.profile.ElectionTimeout/10), event{kind: evQuestion, a: int64(2*len(c.asked) - 2 + askArrives)})
-}
-
-// travels carries a question to the process that is asked, and the answer back.
-func (c *cluster) travels(a int64) {
-	one := &c.asked[a/2]
-	n, s := one.of, one.of.seeking.random
-	if a%2 == askArrives {
-		if one.err == nil {
-			one.reply, one.err = one.to.answersWho(s)
-		}
-		c.queue.Push(c.now()+1+s.Exponential(c.profile.ElectionTimeout/10), event{kind: evQuestion, a: a + askReturns})
-		return
-	}
-	if n.core != nil && n.life == one.life && n.seeking.rules != nil {
-		n.seeking.note(one)
-		n.seeking.rules.Answered(one.question, one.reply, one.err)
-		n.later(1, event{kind: evSeek, a: n.seeking.turn})
+// state returns what a member knows of its cluster.
+func (n *node) state() joining.State {
+	return joining.State{
+		Cluster: n.status.Cluster, Term: n.status.Term, Leader: n.status.Leader, Config: n.status.Config,
+		Index: n.status.ConfigIndex, Committed: n.status.ConfigCommitted == n.status.ConfigIndex,
 	}
 }
 
@@ -177,37 +191,17 @@ func (s *seeking) note(one *inquiry) {
 	if r := one.reply; one.err == nil && r.From != one.of.peer() {
 		s.shown = s.shown || r.Term > 0
 		s.answered = append(s.answered, r.From.ID)
+		s.entry.hear(r.From, r.Address)
 	}
 }
 
 // checkList checks N103.
 func (n *node) checkList() {
 	c, s := n.c, &n.seeking
-	c.holds(len(s.silent) == 0 || s.until > 0 && n.now().Mono >= s.until, "N103", "%s takes its list before %v have answered", n, s.silent)
+	c.holds(len(s.silent) == 0 || s.until > 0 && n.paced() >= s.until, "N103", "%s takes its list before %v have answered", n, s.silent)
 	c.holds(!s.shown, "N103", "%s takes its list, although it was shown a cluster", n)
 	ids := foundersOf(s.founders)
 	for _, id := range ids {
 		c.holds(ids[0] != n.id || id == n.id || slices.Contains(s.answered, id), "N103", "%s takes the list without an answer of %s", n, id)
 	}
-}
-
-// answersWho returns what the process says about itself: what its disk holds, and not what it was told.
-func (n *node) answersWho(s *sim.Stream) (raft.WhoReply, error) {
-	if n.core == nil || n.frozen {
-		return raft.WhoReply{}, errAsked
-	}
-	founders := n.initial
-	if n.seeking.rules != nil {
-		founders = n.seeking.founders
-	}
-	h := n.hello(raft.Peer{})
-	r := raft.WhoReply{
-		From: h.From, ClusterName: h.ClusterName, Cluster: h.Cluster, Term: h.Term, Bootstrapper: h.Bootstrapper,
-		Founders: foundersOf(founders), Address: n.name() + ":1", Leader: n.status.Leader,
-		Members: n.status.Config.Members, Index: n.status.ConfigIndex, Committed: n.status.ConfigCommitted == n.status.ConfigIndex,
-	}
-	if s.Chance(askFalse) {
-		r.Cluster[0], r.Term = byte(1+s.IntN(255)), 1+raft.Term(s.IntN(9))
-	}
-	return r, nil
 }

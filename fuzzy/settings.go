@@ -128,6 +128,7 @@ var settings = []setting{
 	{"members-emptied", func(p *Profile) any { return &p.Members.Emptied }, 0, timeMax},
 	{"members-priorities", func(p *Profile) any { return &p.Members.Priorities }, 0, sim.Million},
 	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
+	{"members-pace", func(p *Profile) any { return &p.Members.Pace }, 0, 100},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},

@@ -55,14 +55,15 @@ type request struct {
 	index   raft.Index // readRequest: the index at which it may be served
 	called  int64
 	opened  sim.Time
-	size    int         // bytes of a write's data
-	to      raft.NodeID // target of a transfer; "": the leader chooses
-	urgent  bool        // transferRequest: as raft.TransferRequested says
-	leaving bool        // likewise
-	term    raft.Term   // term in which a transfer began
-	change  *changing   // change of members by an admin
-	relayed *relayed    // another member has forwarded it; nil: a client or an admin has sent it here
-	errand  *errand     // transferRequest, changeRequest: it is forwarded, or was
+	size    int               // bytes of a write's data
+	to      raft.NodeID       // target of a transfer; "": the leader chooses
+	urgent  bool              // transferRequest: as raft.TransferRequested says
+	leaving bool              // likewise
+	term    raft.Term         // term in which a transfer began
+	change  *changing         // change of members by an admin
+	relayed *relayed          // another member has forwarded it; nil: a client or an admin has sent it here
+	errand  *errand           // transferRequest, changeRequest: it is forwarded, or was
+	ended   func(raft.Answer) // it is the simulation's own, which gets the last answer; nil: it is not
 
 	deadline raft.Time // of a request to be forwarded: after it, it does not leave; 0: its client has none
 }
@@ -265,6 +266,8 @@ func (w *workload) answered(n *node, answers []raft.Answer) {
 		switch {
 		case a.Kind == raft.AnswerAccepted && r.kind == changeRequest:
 			r.change.entry = a.ID
+		case r.ended != nil:
+			r.ended(a)
 		case a.Kind == raft.AnswerAccepted:
 			n.accepted = append(n.accepted, acceptance{a.ID, a.RequestID})
 		case r.kind == readRequest && a.Kind == raft.AnswerReadSafe:

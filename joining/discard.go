@@ -45,6 +45,22 @@ func MayDiscard(why error, s Store, r raft.WhoReply) error {
 	return nil
 }
 
+// Refused says what a member does with a store that was refused at its start. why is the error. setAside allows the member to
+// set the store aside as MayDiscard says, and rejoin names the entry that removed this member, if the member is to join again.
+// Without an error, the store is set aside: at once, or, if ask is true, once a leader has answered so that MayDiscard allows it.
+func Refused(why error, setAside bool, rejoin raft.Index) (ask bool, err error) {
+	var removed *raft.RemovedError
+	switch is := errors.As(why, &removed); {
+	case is && rejoin == removed.Index:
+		return false, nil
+	case is && rejoin != 0:
+		return false, fmt.Errorf("%w: Rejoin names the removal by entry %d, which is another one", why, rejoin)
+	case !setAside:
+		return false, why
+	}
+	return true, nil
+}
+
 // discardable reports whether the error is one of the two for which a store may be set aside, and no other one.
 func discardable(err error) bool {
 	var (

@@ -91,7 +91,7 @@ func (g *Grant) Decide(now raft.Time, q raft.Who, l Leader) (Decision, error) {
 		}
 		c = change
 	case !named:
-		c.Add = []raft.Member{joining(q)}
+		c.Add = []raft.Member{joining(q, l.Config)}
 	case mine.Kind == raft.Learner && !q.Petition.Learner:
 		c.Promote = []raft.Peer{q.From}
 	default:
@@ -149,7 +149,7 @@ func (g *Grant) replace(now raft.Time, q raft.Who, l Leader, others []raft.Membe
 			return raft.Change{Remove: []raft.Peer{m.Peer()}}, nil
 		}
 	}
-	return raft.Change{Replace: []raft.Replacement{{Old: old.Peer(), New: joining(q)}}}, nil
+	return raft.Change{Replace: []raft.Replacement{{Old: old.Peer(), New: joining(q, l.Config)}}}, nil
 }
 
 // Place returns nil if another incarnation may take the place of a member now, and otherwise an *InUseError. Call it from time to
@@ -194,9 +194,10 @@ func (g *Grant) watch(now raft.Time, old raft.Peer, l Leader) time.Duration {
 	return q.since
 }
 
-// joining returns the member that the petitioner asks to become.
-func joining(q raft.Who) raft.Member {
-	m := raft.Member{ID: q.From.ID, Incarnation: q.From.Incarnation, Address: q.Address, Meta: q.Petition.Meta}
+// joining returns the member that the petitioner asks to become. Which version of the application it runs is found out at
+// contact.
+func joining(q raft.Who, in raft.Configuration) raft.Member {
+	m := raft.Member{ID: q.From.ID, Incarnation: q.From.Incarnation, Address: q.Address, Meta: q.Petition.Meta, AppVersion: in.AppVersionMin}
 	if q.Petition.Learner {
 		m.Kind = raft.Learner
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,19 +23,18 @@ const discardPause = time.Second
 // discard sets the store aside if the error with which it was refused, or the removal of this member, allows it. It returns nil if
 // the member is to start again with an empty store, and otherwise the error to return from Start.
 func (m *Member) discard(ctx context.Context, why error) error {
-	var unfinished *storage.UnfinishedAsideError
-	var removed *raft.RemovedError
-	switch {
-	case m.cfg.Storage != nil || !m.cfg.SetAside && m.cfg.Rejoin == 0:
+	if m.cfg.Storage != nil || !m.cfg.SetAside && m.cfg.Rejoin == 0 {
 		return why
-	case errors.As(why, &unfinished): // it was decided before
+	}
+	if unfinished := (*storage.UnfinishedAsideError)(nil); errors.As(why, &unfinished) { // it was decided before
 		return m.moveAside(why)
-	case errors.As(why, &removed) && m.cfg.Rejoin == removed.Index:
+	}
+	ask, err := joining.Refused(why, m.cfg.SetAside, m.cfg.Rejoin)
+	if err != nil {
+		return err
+	}
+	if !ask {
 		return m.moveAside(why)
-	case errors.As(why, &removed) && m.cfg.Rejoin != 0:
-		return fmt.Errorf("%w: Rejoin names the removal by entry %d, which is another one", why, m.cfg.Rejoin)
-	case !m.cfg.SetAside:
-		return why
 	}
 	store := joining.Store{ID: m.cfg.ID, ClusterName: m.cfg.Cluster}
 	if damaged := (*raft.CorruptError)(nil); errors.As(why, &damaged) {

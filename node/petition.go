@@ -17,44 +17,28 @@ const (
 	// petitionMax bounds the time of one change that a petition asks for. The change itself continues, as after any call of
 	// ChangeMembers whose context ends.
 	petitionMax = 15 * time.Second
-	// petitionsMax bounds the members whose petitions are carried out at the same time.
-	petitionsMax = 16
-	// A caller with which contact has failed waits for contactPause, doubled with each failure, up to contactPauseMax.
-	contactPause    = time.Second
-	contactPauseMax = time.Minute
 	// placePause is the time between two looks at a member that is to be replaced.
 	placePause = 100 * time.Millisecond
 )
 
 // petitions carries out, on the leader, what callers of Who ask for. A petition only ever concerns the id of its caller, which
-// the transport has checked. joining.Grant decides.
+// the transport has checked. joining.Petitions decides.
 type petitions struct {
 	node *Node
 
 	mu    sync.Mutex
-	grant joining.Grant
-	open  map[raft.NodeID]*petition
-	// waits holds the callers that could not be reached lately, or whose store may not join. Contact with them would keep others
-	// from joining, so each of them waits.
-	waits map[raft.NodeID]waiting
-}
-
-// waiting says until when a caller is not contacted again, and for how long it waits then.
-type waiting struct {
-	until raft.Time
-	pause time.Duration
-	err   error
+	rules joining.Petitions
+	open  map[raft.Peer]*petition
 }
 
 // petition is a change that is being carried out for a caller.
 type petition struct {
-	from raft.Peer
 	done chan struct{}
 	err  error // set before done is closed
 }
 
 func newPetitions(n *Node) *petitions {
-	return &petitions{node: n, open: make(map[raft.NodeID]*petition), waits: make(map[raft.NodeID]waiting)}
+	return &petitions{node: n, open: make(map[raft.Peer]*petition)}
 }
 
 // answer returns nil once the caller is a member, and otherwise why it is not, or not yet. It waits until ctx ends for the
@@ -71,7 +55,7 @@ func (p *petitions) answer(ctx context.Context, q raft.Who) error {
 				return begun.err
 			}
 		case <-ctx.Done():
-			return errors.New("raft: this is being done: ask again")
+			return joining.ErrPetitionOpen
 		}
 	}
 }
@@ -92,25 +76,16 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if begun := p.open[q.From.ID]; begun != nil {
-		if begun.from != q.From {
-			return nil, fmt.Errorf("raft: another incarnation of %s, %v, is joining at this moment: end one of the two", q.From.ID, begun.from.Incarnation)
-		}
+	if begun := p.open[q.From]; begun != nil {
 		return begun, nil
 	}
-	if w, was := p.waits[q.From.ID]; was && n.now().Mono < w.until {
-		return nil, w.err
-	}
-	decision, err := p.grant.Decide(n.now().Mono, q, n.knownOf(q.From, now))
+	decision, err := p.rules.Begin(n.now().Mono, q, n.knownOf(q.From, now))
 	if err != nil || decision.Change == nil {
 		return nil, err
 	}
-	if len(p.open) >= petitionsMax {
-		return nil, fmt.Errorf("raft: %d members are joining at this moment: ask again later", len(p.open))
-	}
-	begun := &petition{from: q.From, done: make(chan struct{})}
-	p.open[q.From.ID] = begun
-	n.wg.Go(func() { p.carryOut(begun, now.Term, decision) })
+	begun := &petition{done: make(chan struct{})}
+	p.open[q.From] = begun
+	n.wg.Go(func() { p.carryOut(begun, q.From, now.Term, decision) })
 	return begun, nil
 }
 
@@ -145,7 +120,7 @@ func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Membe
 		}
 		now, known := n.now().Mono, n.knownOf(by, led)
 		p.mu.Lock()
-		err := p.grant.Place(now, by, old, known)
+		err := p.rules.Place(now, by, old, known)
 		p.mu.Unlock()
 		if err == nil {
 			return nil
@@ -167,33 +142,22 @@ func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Membe
 	}
 }
 
-func (p *petitions) carryOut(of *petition, term raft.Term, d joining.Decision) {
+func (p *petitions) carryOut(begun *petition, of raft.Peer, term raft.Term, d joining.Decision) {
 	n := p.node
 	ctx, cancel := context.WithTimeout(context.Background(), petitionMax)
 	defer cancel()
 	_, err := n.changeHere(ctx, term, *d.Change, d.Index)
 	n.counters.changedMembers(err)
+	var failed error
+	if contactFailed(err) {
+		failed = err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.open, of.from.ID)
-	p.note(of.from.ID, err)
-	of.err = err
-	close(of.done)
-}
-
-// note notes whether contact with a caller has failed. p.mu is held.
-func (p *petitions) note(id raft.NodeID, err error) {
-	w := p.waits[id]
-	delete(p.waits, id)
-	if !contactFailed(err) {
-		return
-	}
-	if len(p.waits) >= petitionsMax {
-		clear(p.waits)
-	}
-	w.pause = min(max(2*w.pause, contactPause), contactPauseMax)
-	w.until, w.err = p.node.now().Mono+raft.Time(w.pause), err
-	p.waits[id] = w
+	delete(p.open, of)
+	p.rules.Ended(n.now().Mono, of, failed)
+	begun.err = err
+	close(begun.done)
 }
 
 // contactFailed reports whether contact would fail again soon with the same error.
