@@ -139,7 +139,8 @@ func (s *Seeker) petitions(st State, a *Action) {
 	at.fresh = false
 	in := raft.NewConfiguration(at.reply.Members)
 	mine, named := in.Peer(s.cfg.Self)
-	if named && !s.waits(mine, in) {
+	moved := st.uninitialized() && mine.Address != s.cfg.Address // without the log, it does not correct its entry itself
+	if named && !moved && !s.waits(mine, in) {
 		s.reason = fmt.Sprintf("configuration %d of %s names this member: it waits for the leader", at.reply.Index, at.reply.From.ID)
 		return
 	}

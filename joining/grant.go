@@ -83,6 +83,7 @@ func (g *Grant) Decide(now raft.Time, q raft.Who, l Leader) (Decision, error) {
 		}
 	}
 	var c raft.Change
+	u, wrong := correction(mine, q.Address, q.Petition.Meta)
 	switch {
 	case len(others) > 0 && (!named || mine.Kind == raft.Learner):
 		change, err := g.replace(now, q, l, others)
@@ -92,14 +93,12 @@ func (g *Grant) Decide(now raft.Time, q raft.Who, l Leader) (Decision, error) {
 		c = change
 	case !named:
 		c.Add = []raft.Member{joining(q, l.Config)}
+	case wrong: // before it is promoted: it must be found
+		c.Update = []raft.Update{u}
 	case mine.Kind == raft.Learner && !q.Petition.Learner:
 		c.Promote = []raft.Peer{q.From}
 	default:
-		u, wrong := correction(mine, q.Address, q.Petition.Meta)
-		if !wrong {
-			return Decision{}, nil
-		}
-		c.Update = []raft.Update{u}
+		return Decision{}, nil
 	}
 	if err := c.ValidateFor(raft.ConfigRun{Index: l.Index, Config: l.Config}); err != nil {
 		return Decision{}, err

@@ -37,8 +37,8 @@ func TestGrant_TheNextStep(t *testing.T) {
 		return raft.Member{ID: "n3", Incarnation: incarnation, Address: "h3:1", Meta: "m", Kind: kind}
 	}
 	mine, old, left := n3(9, raft.Voter), n3(8, raft.Voter), n3(7, raft.Learner)
-	moved := mine
-	moved.Address = "h4:1"
+	moved, away := mine, n3(9, raft.Learner)
+	moved.Address, away.Address = "h4:1", "h4:1"
 	lost := func(i raft.Incarnation) joining.Seen {
 		return joining.Seen{Peer: raft.Peer{ID: "n3", Incarnation: i}, Answers: 9}
 	}
@@ -61,6 +61,7 @@ func TestGrant_TheNextStep(t *testing.T) {
 		{rule: "a member needs nothing", config: configured(mine)},
 		{rule: "a learner that wants a vote is promoted", config: configured(n3(9, raft.Learner)), want: &raft.Change{Promote: []raft.Peer{mine.Peer()}}},
 		{rule: "… and stays one if it wants that", learner: true, config: configured(n3(9, raft.Learner))},
+		{rule: "… once its entry leads to it", config: configured(away), want: &raft.Change{Update: []raft.Update{{Peer: mine.Peer(), Address: &address}}}},
 		{rule: "its own entry is corrected", config: configured(moved), want: &raft.Change{Update: []raft.Update{{Peer: mine.Peer(), Address: &address}}}},
 		{rule: "a lost disk is replaced", config: configured(old), seen: []joining.Seen{lost(8)}, want: &replaced},
 		{rule: "a running member is not", config: configured(old), seen: []joining.Seen{runs(8)}, err: "n3 is a member already, at h3:1"},

@@ -32,6 +32,8 @@ func TestSeeker_WhenItAsksToJoin(t *testing.T) {
 	waits.Next = raft.NextVoter
 	pending := serving("n8")
 	pending.Committed = false
+	elsewhere, lost := learner, waits
+	elsewhere.Address, lost.Address = "h6:1", "h6:1"
 	for _, row := range []struct {
 		rule string
 		r    raft.WhoReply
@@ -44,6 +46,8 @@ func TestSeeker_WhenItAsksToJoin(t *testing.T) {
 		{"it is about to vote", serving("n8", waits, twin), false},
 		{"it is a learner beside another store of its id", serving("n8", learner, twin), true},
 		{"another store has its id", serving("n8", twin), true},
+		{"it has moved before it got the log", serving("n8", lost), true},
+		{"… and the change was given up", serving("n8", elsewhere), true},
 		{"a follower answers", serving("n7"), false},
 	} {
 		w := newWorld(t, of("n5"), "s:1")

@@ -99,8 +99,7 @@ func (c Config) Validate() error {
 	problem(c.Node.Founders != nil, "Node.Founders", above)
 	problem(c.Node.Meta != "", "Node.Meta", above)
 	for _, m := range c.Initial {
-		err := joining.CheckAddress(m.Address)
-		if wrong := err != nil && m.Address != "" && c.Transport == nil && c.Net.Resolve == nil; wrong { // others may give an address its meaning
+		if err := joining.CheckAddress(m.Address); err != nil && m.Address != "" && !c.ownAddresses() {
 			p = append(p, &raft.ConfigError{Field: "Initial", Err: fmt.Errorf("member %s: %w", m.ID, err)})
 		}
 	}

@@ -43,6 +43,14 @@ func TestEntry_IsCorrectedWithoutSeeds(t *testing.T) {
 	assert.Equal(t, uint64(2), f.write(0))
 }
 
+// A program that gives addresses their meaning chooses what they look like.
+func TestEntry_AddressesOfTheProgram(t *testing.T) {
+	cfg := Config{ID: "n1", Cluster: "test", Dir: t.TempDir(), Listen: "127.0.0.1:0", Advertise: "rack 1", Initial: []raft.Member{{ID: "n1", Address: "rack 1"}}}
+	assert.ErrorContains(t, cfg.Validate(), "Advertise")
+	cfg.Net.Resolve = func(context.Context, raft.Member) (string, error) { return "127.0.0.1:1", nil }
+	assert.NoError(t, cfg.Validate())
+}
+
 // The function is called until it has led to a cluster. What it returns beside an error counts.
 func TestSeeds_LookUp(t *testing.T) {
 	f := newFound(t, 4)

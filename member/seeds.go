@@ -110,6 +110,9 @@ func (e *SeedError) Unwrap() error { return e.Err }
 // founding reports whether this member looks for its cluster by itself.
 func (c Config) founding() bool { return len(c.Founders) > 0 || !c.Seeds.empty() }
 
+// ownAddresses reports whether the program gives addresses their meaning.
+func (c Config) ownAddresses() bool { return c.Transport != nil || c.Net.Resolve != nil }
+
 // corrects reports whether this member corrects its entry in the configuration.
 func (c Config) corrects() bool { return c.founding() || c.Advertise != "" || c.Meta != "" }
 
@@ -141,7 +144,7 @@ func (c Config) foundingProblems() (p []error) {
 		problem(c.Learner, "Learner", without)
 		problem(c.SetAside, "SetAside", without)
 		problem(c.Rejoin != 0, "Rejoin", without)
-		if err := joining.CheckAddress(c.Advertise); c.Advertise != "" && err != nil {
+		if err := joining.CheckAddress(c.Advertise); c.Advertise != "" && err != nil && !c.ownAddresses() {
 			problem(true, "Advertise", err.Error())
 		}
 		return p

@@ -106,6 +106,12 @@ func (f *forwards) deliver(l *forwardLane) (again bool) {
 		}
 		f.finish(c.counter, a)
 	}
+	if again { // the lane pauses, although more than one batch may wait
+		select {
+		case <-l.queue.signal:
+		default:
+		}
+	}
 	return again
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	expect "github.com/stretchr/testify/assert"
@@ -106,6 +108,39 @@ func TestForwards_CloseWaitsForNothingThatHasEnded(t *testing.T) {
 type brokenWire struct{ raft.Transport }
 
 func (brokenWire) Send(raft.Peer, raft.Lane, []raft.Message) error { return errors.New("broken") }
+
+// downWire is not connected.
+type downWire struct {
+	raft.Transport
+	tries atomic.Int32
+}
+
+func (w *downWire) Send(raft.Peer, raft.Lane, []raft.Message) error {
+	if w.tries.Add(1) > 1000 {
+		return errors.New("too many tries")
+	}
+	return raft.ErrNotSent
+}
+
+// The lane to a peer that is away pauses between two tries also if more answers wait than fit into one batch, and then gives up.
+func TestForwards_AnswersToAPeerThatIsAwayDoNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, lane := stuckForwards(func(*Config) {})
+		wire := &downWire{}
+		f.node.transport = wire
+		f.mu.Lock()
+		for range 2*sendBatchMax + 1 {
+			f.carrying++
+			f.answer(raft.Message{From: lane.to}, raft.Forward{}, raft.Leadership{}, raft.ForwardReply{Outcome: raft.ForwardApplied})
+		}
+		f.mu.Unlock()
+		go f.run(lane)
+		time.Sleep(2 * answerPatience)
+		expect.True(t, f.settled(0))
+		expect.LessOrEqual(t, wire.tries.Load(), int32(2*answerPatience/answerPause))
+		close(lane.stop)
+	})
+}
 
 // Peers that no configuration names leave lanes for members.
 func TestForwards_StrangersLeaveLanesForMembers(t *testing.T) {

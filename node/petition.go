@@ -89,44 +89,40 @@ func (p *petitions) begin(q raft.Who) (*petition, error) {
 	return begun, nil
 }
 
-// awaitPlaces waits until each member that another incarnation of its id is to replace may be replaced, by the rules for petitions.
-// There was contact with the new incarnations. One that has answered at the address of the former one proves that this one is gone.
-func (p *petitions) awaitPlaces(ctx context.Context, c raft.Change) error {
-	in := p.node.Members()
+// takenPlace is the place of a member that another incarnation of its id is to take.
+type takenPlace struct {
+	of raft.Member
+	by raft.Peer
+}
+
+// takenPlaces returns the places that a change takes. There was contact with the new incarnations. One that has answered at the
+// address of the former one proves that this one is gone.
+func takenPlaces(c raft.Change, in raft.Configuration) (places []takenPlace) {
 	for _, r := range c.Replace {
 		old, named := in.Member(r.Old.ID)
 		if r.Old.Incarnation != 0 {
 			old, named = in.Peer(r.Old)
 		}
-		by := r.New.Peer()
-		if !named || by.ID != old.ID || by == old.Peer() || r.New.Address == old.Address {
-			continue
-		}
-		if err := p.awaitPlace(ctx, by, old); err != nil {
-			return err
+		if by := r.New.Peer(); named && by.ID == old.ID && by != old.Peer() && r.New.Address != old.Address {
+			places = append(places, takenPlace{old, by})
 		}
 	}
-	return nil
+	return places
 }
 
-// awaitPlace waits for one place. It fails as soon as the leader hears the former incarnation.
-func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Member) error {
+// awaitPlaces waits until each member that another incarnation of its id is to replace may be replaced, by the rules for petitions. It
+// fails as soon as the leader hears one of the former incarnations.
+func (p *petitions) awaitPlaces(ctx context.Context, c raft.Change) error {
 	n := p.node
+	places := takenPlaces(c, n.Members().Configuration)
 	term, began := raft.Term(0), n.now().Mono
-	for {
+	for len(places) > 0 {
 		led, _ := n.watched.load()
 		if term = cmp.Or(term, led.Term); led.Role != raft.Leader || led.Term != term {
 			return n.notLeader(led.Leader, "")
 		}
-		now, known := n.now().Mono, n.knownOf(by, led)
-		p.mu.Lock()
-		err := p.rules.Place(now, by, old, known)
-		p.mu.Unlock()
-		if err == nil {
-			return nil
-		}
-		i := slices.IndexFunc(known.Seen, func(s joining.Seen) bool { return s.Peer == old.Peer() })
-		if i < 0 || known.Seen[i].Silence < time.Duration(now-began) {
+		err, final := p.inUse(places, led, began)
+		if err == nil || final {
 			return err
 		}
 		pause := time.NewTimer(placePause)
@@ -140,6 +136,28 @@ func (p *petitions) awaitPlace(ctx context.Context, by raft.Peer, old raft.Membe
 			return fmt.Errorf("%w (%w)", err, ctx.Err())
 		}
 	}
+	return nil
+}
+
+// inUse returns why one of the places may not be taken now. It looks at all of them, so that the silence of each counts. It is final
+// if that member runs.
+func (p *petitions) inUse(places []takenPlace, led raft.Leadership, began raft.Time) (why error, final bool) {
+	n := p.node
+	for _, place := range places {
+		now, known := n.now().Mono, n.knownOf(place.by, led)
+		p.mu.Lock()
+		err := p.rules.Place(now, place.by, place.of, known)
+		p.mu.Unlock()
+		if err == nil {
+			continue
+		}
+		i := slices.IndexFunc(known.Seen, func(s joining.Seen) bool { return s.Peer == place.of.Peer() })
+		if i < 0 || known.Seen[i].Silence < time.Duration(now-began) {
+			return err, true
+		}
+		why = err
+	}
+	return why, false
 }
 
 func (p *petitions) carryOut(begun *petition, of raft.Peer, term raft.Term, d joining.Decision) {
@@ -176,7 +194,7 @@ func (n *Node) knownOf(caller raft.Peer, led raft.Leadership) joining.Leader {
 	}
 	office := n.history.inOffice(n.now().Mono, led)
 	for _, other := range m.Members {
-		if other.ID != caller.ID || other.Peer() == caller {
+		if other.ID != caller.ID || other.Peer() == caller || other.Peer() == n.identity.self {
 			continue
 		}
 		seen := joining.Seen{Peer: other.Peer(), RefusedFor: n.connection(other.Peer()).RefusedFor, Silence: office}

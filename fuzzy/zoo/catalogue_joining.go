@@ -73,7 +73,7 @@ var joining = []Mutant{
 	testedFirst("M150", "a member that looks for no cluster asks nobody", "it asks for seeds", "joining", "Seeker_AMemberWithoutSeeds",
 		value("joining/seeker.go", `!s.cfg.EntryOnly`, `true`)),
 	testedFirst("M151", "a running member keeps its place until it has ended", "a replacement at another address takes it", "node", "ReplaceMember_ByAnother",
-		value("node/petition.go", `r.New.Address == old.Address`, `true`)),
+		value("node/petition.go", `r.New.Address != old.Address`, `false`)),
 	testedFirst("M152", "a removed member stays out", "it starts again by itself", "internal/demo/member", "Looking_WhichMember",
 		value("internal/demo/member/looking.go", `removed.Index == cfg.Rejoin`, `true`)),
 	testedFirst("M153", "a store is set aside only with leave", "it is after each start", "internal/demo/member", "Looking_WhichMember",
