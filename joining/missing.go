@@ -31,6 +31,10 @@ func (s *Seeker) Missing(st State) (missing []string) {
 			s.cfg.Self.ID, s.heard.Cluster, s.heard.From.ID, s.heard.Term))
 	case st.uninitialized() && founder:
 		missing = append(missing, s.awaited()...)
+		if first := slices.Min(s.cfg.Founders); first != s.cfg.Self.ID && s.replyOf(first) == nil {
+			missing = append(missing, fmt.Sprintf("if %s, which bootstraps the cluster, is permanently lost and every founder says this, nothing was ever committed: empty all stores and start again, with another machine as %s",
+				first, first))
+		}
 	}
 	if s.reason != "" {
 		missing = append(missing, s.reason)

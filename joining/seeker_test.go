@@ -141,6 +141,21 @@ func TestSeeker_TheOtherFoundersLeaveAddressesOpen(t *testing.T) {
 	assert.Equal(t, []raft.Member{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}}, w.list, "it waits for nobody: the lowest founder does")
 }
 
+func TestSeeker_EmptyingTheStoresIsAdvisedOnlyWhileTheBootstrapperIsSilent(t *testing.T) {
+	const advice = "if n1, which bootstraps the cluster, is permanently lost"
+	for _, id := range []raft.NodeID{"n1", "n2"} {
+		w := three(t, id)
+		w.answers["h3:1"] = errRefused
+		w.run(time.Minute)
+		assert.Contains(t, w.missing(), "founder n3 has not been found")
+		assert.NotContains(t, w.missing(), advice)
+	}
+	w := three(t, "n2")
+	w.answers["h1:1"] = errRefused
+	w.run(time.Minute)
+	assert.Regexp(t, "^founder n1 has not been found(.|\n)*"+advice, w.missing())
+}
+
 func TestSeeker_AFounderAloneNeedsNoSeed(t *testing.T) {
 	w := newWorld(t, of("n1", "n1"))
 	w.step()

@@ -429,7 +429,11 @@ func TestFounding_AFounderThatIsAStranger(t *testing.T) {
 	f.await("misses n9", []int{0}, func(m *Member) bool {
 		return strings.Contains(strings.Join(m.Status().Missing, "\n"), "founder n9 has not been found: looked for at ")
 	})
+	f.await("says it first", []int{0, 1}, func(m *Member) bool {
+		return strings.HasPrefix(m.Status().LeaderReason, "no cluster yet: founder n9 has not been found")
+	})
 	for _, m := range f.members[:2] {
+		assert.NotContains(t, m.Status().LeaderReason, "empty all stores", "n1 answers")
 		assert.Zero(t, m.Status().Cluster)
 		assert.Zero(t, m.Status().Term)
 	}

@@ -217,11 +217,18 @@ func (m *Member) TCP() *transport.TCP { return m.tcp }
 func (m *Member) Status() node.Status {
 	s := m.node.Status()
 	s.Certificate = m.Certificate()
-	if m.seeker != nil {
-		s.Missing = append(s.Missing, m.seeker.missing()...)
+	if m.seeker == nil {
+		return s
 	}
-	if seeks := m.seeker != nil && len(s.Missing) > 0; seeks && len(s.Members) == 0 && s.Err == nil && s.MajorityLost == "" && !s.Wiped {
-		s.LeaderReason = "no cluster yet: " + strings.Join(s.Missing, "; ") // the node does not know that it looks for one
+	own := m.seeker.missing()
+	s.Missing = append(own, s.Missing...)
+	const none = "no cluster yet: "
+	switch {
+	case len(s.Missing) == 0 || s.Err != nil || s.MajorityLost != "" || s.Wiped:
+	case len(s.Members) == 0:
+		s.LeaderReason = none + strings.Join(s.Missing, "; ") // the node does not know that it looks for one
+	case len(own) > 0 && strings.HasPrefix(s.LeaderReason, none):
+		s.LeaderReason = none + strings.Join(own, "; ") + "; " + strings.TrimPrefix(s.LeaderReason, none)
 	}
 	return s
 }

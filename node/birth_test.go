@@ -396,3 +396,18 @@ func TestHandshake_AnotherClusterNameIsRefusedAndCounted(t *testing.T) {
 		c.Await("n1 to say so", func() bool { return anyContains(c.Node("n1").Status().Missing, "n3", "cluster name") })
 	})
 }
+
+// A founder gets its list from package member, which logs what it waits for.
+func TestBootstrap_AFounderDoesNotLogThatItHasNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			cfg.Initial, cfg.Founders = nil, []raft.NodeID{"n1", "n2", "n3"}
+			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+		}})
+		c.Start("n1")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.NotContains(t, log.String(), "no cluster is known here yet")
+	})
+}

@@ -370,8 +370,8 @@ const (
 	bootstrapPause    = 5 * time.Minute
 )
 
-// warnUntilBootstrapped logs from time to time why there is no cluster yet. The log is needed because, while one member of
-// the list is missing, all others wait, and they have no error.
+// warnUntilBootstrapped logs from time to time why there is no cluster yet. The log is needed because, while one member of the
+// list is missing, all others wait, and they have no error. With Founders, package member knows and logs more.
 func (n *Node) warnUntilBootstrapped() {
 	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
 	defer timer.Stop()
@@ -382,7 +382,7 @@ func (n *Node) warnUntilBootstrapped() {
 			return
 		}
 		s := n.Status()
-		if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 {
+		if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 || len(n.cfg.Founders) > 0 {
 			return
 		}
 		n.logger.log(level, "no cluster is known here yet", "reason", s.LeaderReason)

@@ -94,10 +94,10 @@ type Status struct {
 	// Err is the error that has ended the node or is about to end it. It is nil while the node runs.
 	Err error
 
-	suspected   raft.NodeID   // see raft.CoreStatus
-	told        bool          // of a cluster: see Node.Heard
-	patience    time.Duration // heardTimeouts
-	appliesLate time.Duration // see appliedIndex.late
+	suspected    raft.NodeID   // see raft.CoreStatus
+	told, founds bool          // of a cluster: see Node.Heard; with Config.Founders
+	patience     time.Duration // heardTimeouts
+	appliesLate  time.Duration // see appliedIndex.late
 }
 
 // CertificateStatus is about the certificate with which a member proves who it is.
@@ -199,7 +199,7 @@ func (n *Node) Status() Status {
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
-		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID, told: core.Heard.From != "",
+		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID, told: core.Heard.From != "", founds: len(n.cfg.Founders) > 0,
 		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),
 		InOffice: n.history.inOffice(n.now().Mono, core.Leadership), Cause: core.Cause, Backoff: time.Duration(core.Backoff), Caretaker: core.Caretaker,
@@ -493,6 +493,8 @@ func notBootstrapped(s *Status) string {
 	for _, m := range s.Missing {
 		reason += "; seen from here, " + m
 	}
-	return reason + "; if " + bootstrapper + " is permanently lost and every member says this, nothing was ever committed: " +
-		"empty all stores and start again"
+	if !s.founds { // otherwise package member knows whether the bootstrapper answers
+		reason += "; if " + bootstrapper + " is permanently lost and every member says this, nothing was ever committed: empty all stores and start again"
+	}
+	return reason
 }

@@ -30,6 +30,7 @@ func (b *boltStore) Load(ctx context.Context, identity raft.Identity) (raft.Stor
 		err = b.check(stored.Snapshot)
 	}
 	if err != nil {
+		b.nameCluster(ctx, err)
 		return raft.Stored{}, b.preferContradiction(err)
 	}
 	// A killed process may have written data and not synced it. That data must be durable before anything relies on it. It
@@ -192,19 +193,49 @@ func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stor
 	read := content{hardRecord: record, base: base, snapshot: snapshot}
 	log, err := b.home.readLog(ctx, tx, &read)
 	if err != nil {
-		return raft.Stored{}, ofCluster(err, log)
+		return raft.Stored{}, err
 	}
 	b.written, b.commit = read, read.commit
 	return raft.Stored{File: b.path, Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
 }
 
-// ofCluster names the cluster of the store in an error about damage, if the log has said so before the damage.
-func ofCluster(err error, log raft.StoredLog) error {
+// nameCluster names the cluster of the store in an error about damage, if something readable still says it. The store is that of
+// this member only once its identity has been read.
+func (b *boltStore) nameCluster(ctx context.Context, err error) {
 	var damage *raft.CorruptError
-	if errors.As(err, &damage) {
-		if damage.Cluster = log.Base.Cluster; log.Bootstrap != nil {
-			damage.Cluster = log.Bootstrap.Cluster
+	if b.member == 0 || !errors.As(err, &damage) {
+		return
+	}
+	_ = b.guard("loading", func() error { // of a second damage, nothing is said
+		return b.db.View(func(tx *bbolt.Tx) error {
+			damage.Cluster = b.clusterIn(ctx, tx)
+			return nil
+		})
+	})
+}
+
+// clusterIn returns the cluster that the log's base, the recorded snapshot or entry 1 names. It is zero if none of them is
+// readable, or if the first two name different ones.
+func (b *boltStore) clusterIn(ctx context.Context, tx *bbolt.Tx) (of raft.ClusterID) {
+	if in := tx.Bucket(snapshotBucket); in != nil {
+		base, err := decodeBase(in.Get(baseKey), raft.EntryID{})
+		if err == nil {
+			of = base.Cluster
+		}
+		snapshot, err := decodeSnapshot(in.Get(recordKey))
+		switch {
+		case err != nil:
+		case of == raft.ClusterID{}:
+			of = snapshot.Cluster
+		case of != snapshot.Cluster:
+			return raft.ClusterID{}
 		}
 	}
-	return err
+	if of != (raft.ClusterID{}) {
+		return of
+	}
+	if log, _ := b.home.readLog(ctx, tx, &content{}); log.Bootstrap != nil { // up to the damage
+		return log.Bootstrap.Cluster
+	}
+	return raft.ClusterID{}
 }

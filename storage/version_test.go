@@ -303,7 +303,7 @@ func TestBolt_ALostRecordOfTheSnapshotIsDamage(t *testing.T) {
 			_, err := loaded(t.Context(), t, dir)
 			var corrupt *raft.CorruptError
 			require.ErrorAs(t, err, &corrupt)
-			assert.Equal(t, raft.CorruptError{File: filepath.Join(dir, BoltFile), Where: row.where, Reason: corrupt.Reason}, *corrupt)
+			assert.Equal(t, raft.CorruptError{File: filepath.Join(dir, BoltFile), Where: row.where, Reason: corrupt.Reason, Cluster: raft.ClusterID{1}}, *corrupt)
 		})
 	}
 }

@@ -57,6 +57,9 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 			return r.found, err
 		}
 		l.segments = append(l.segments, s)
+		if err := l.checkSize(r, s); err != nil {
+			return r.found, err
+		}
 		if err := l.scan(r, s); err != nil {
 			return r.found, err
 		}
@@ -108,12 +111,8 @@ func (l *Log) open(s *segment, last bool) (err error) {
 	return nil
 }
 
-// examine checks the head and the size of a file.
+// examine checks the head of a file.
 func (l *Log) examine(s *segment) error {
-	size, err := s.file.Size()
-	if err != nil {
-		return fmt.Errorf("segments: opening %s: %w", s.path, err)
-	}
 	h, err := l.readHead(s.file, s.path)
 	if err != nil {
 		return err
@@ -121,10 +120,22 @@ func (l *Log) examine(s *segment) error {
 	if want := (head{s.Number, s.Salt, l.member, s.Bytes}); h != want {
 		return damaged(s.path, 0, mismatch(h, want))
 	}
-	if size < s.Bytes {
-		return damaged(s.path, size, fmt.Errorf("the file is cut short, it had %d bytes", s.Bytes))
-	}
 	return nil
+}
+
+// checkSize checks the size of a file. If the file was cut short, checkSize adds to r.found what is left in it.
+func (l *Log) checkSize(r *recovery, s *segment) error {
+	size, err := s.file.Size()
+	if err != nil {
+		return fmt.Errorf("segments: opening %s: %w", s.path, err)
+	}
+	if size >= s.Bytes {
+		return nil
+	}
+	short := fmt.Errorf("the file is cut short, it had %d bytes", s.Bytes)
+	s.Bytes, s.End = size, min(s.End, size)
+	_ = l.scan(r, s) // its end is missing in any case
+	return damaged(s.path, size, short)
 }
 
 func mismatch(found, want head) error {
