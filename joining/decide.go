@@ -1,6 +1,7 @@
 package joining
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -46,14 +47,33 @@ func (s *Seeker) list() []raft.Member {
 	return raft.NewConfiguration(list).Members
 }
 
-// awaited says, one sentence for each, which founders have not answered as the list needs it.
+// awaited says, one sentence for each, which founders have not answered as the list needs it, and which other processes would
+// begin another cluster.
 func (s *Seeker) awaited() (missing []string) {
 	for _, id := range s.cfg.Founders {
 		if why := s.lacks(id); why != "" {
 			missing = append(missing, why)
 		}
 	}
+	for i := range s.places {
+		p := &s.places[i]
+		if p.reply == nil || len(p.reply.Founders) == 0 || slices.Contains(s.cfg.Founders, p.reply.From.ID) {
+			continue // a member without founders begins no cluster
+		}
+		if why := s.differs(p); why != "" {
+			missing = append(missing, why)
+		}
+	}
 	return missing
+}
+
+// differs says that the process at a place was started with other founders than this member; "": it was not.
+func (s *Seeker) differs(p *place) string {
+	if sameIDs(p.reply.Founders, s.cfg.Founders) {
+		return ""
+	}
+	return fmt.Sprintf("%s at %s was started with the founders %v, and this member with %v: give all members the same ones",
+		p.reply.From.ID, p.address, p.reply.Founders, s.cfg.Founders)
 }
 
 // lacks says in one sentence what is missing of a founder; "": nothing is.
@@ -77,11 +97,8 @@ func (s *Seeker) lacks(id raft.NodeID) string {
 		return ""
 	case found == nil:
 		return fmt.Sprintf("founder %s has not been found%s", id, s.searched())
-	case !sameIDs(found.reply.Founders, s.cfg.Founders):
-		return fmt.Sprintf("%s at %s was started with the founders %v, and this member with %v: give all founders the same ones",
-			id, found.address, found.reply.Founders, s.cfg.Founders)
 	}
-	return s.misled(found)
+	return cmp.Or(s.differs(found), s.misled(found))
 }
 
 // misled says in one sentence why the address that a founder gives for itself is wrong; "": the founder answers there.

@@ -170,6 +170,10 @@ func TestSeeker_AMemberThatLosesItsLeaderLooksForItsCluster(t *testing.T) {
 	w.st.Leader = "n8"
 	w.step()
 	assert.Empty(t, w.s.Addresses("n7"), "it may have moved since")
+	w.run(time.Minute)
+	w.st.Leader, w.asked = "", nil
+	w.run(1900 * time.Millisecond)
+	assert.Empty(t, w.asked, "nor does a second election bring a question at once")
 
 	w = newWorld(t, of("n5"), "h7:1")
 	w.answers["h7:1"], w.st = serving("n7", entry("n5")), in(entry("n5"))

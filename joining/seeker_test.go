@@ -320,6 +320,8 @@ func TestSeeker_TheLowestFounderWaitsForEach(t *testing.T) {
 		{"a stranger among the founders", func(w *world) { w.answers["h3:1"] = empty("n4", founders...) }, "founder n3 has not been found"},
 		{"other founders", func(w *world) { w.answers["h3:1"] = empty("n3", "n1", "n3") }, "n3 at h3:1 was started with the founders [n1 n3], and this member with [n1 n2 n3]"},
 		{"no founders", func(w *world) { w.answers["h3:1"] = empty("n3") }, "n3 at h3:1 was started with the founders []"},
+		{"a process that is no founder, with other founders", func(w *world) { w.answers["h9:1"], w.seeds = empty("n9", "n9"), append(w.seeds, "h9:1") },
+			"n9 at h9:1 was started with the founders [n9], and this member with [n1 n2 n3]"},
 		{"an id that is in use twice", func(w *world) {
 			twin := empty("n3", founders...)
 			twin.From.Incarnation++

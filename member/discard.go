@@ -37,7 +37,7 @@ func (m *Member) discard(ctx context.Context, why error) error {
 		return m.moveAside(why)
 	}
 	store := joining.Store{ID: m.cfg.ID, ClusterName: m.cfg.Cluster}
-	if damaged := (*raft.CorruptError)(nil); errors.As(why, &damaged) {
+	if damaged := (*raft.CorruptError)(nil); errors.As(why, &damaged) && damaged.Cluster != (raft.ClusterID{}) {
 		store.Cluster = damaged.Cluster
 	} else if stored, err := m.peek(ctx); err == nil {
 		if store.Cluster = stored.Log.Base.Cluster; stored.Log.Bootstrap != nil {
@@ -144,48 +144,74 @@ func (m *Member) moveAside(why error) error {
 	if err != nil {
 		return errors.Join(why, &raft.ConfigError{Field: "Dir", Err: err})
 	}
+	_ = os.Remove(filepath.Join(m.cfg.Dir, endedFile)) // it is of another incarnation from now on
 	m.cfg.Logger.Warn("the store was set aside, and this member joins with an empty one", "reason", why, "kept", aside)
 	return nil
 }
 
-// removedFile is the name of a file in Config.Dir. It says by which entry the member with this store was removed. If others have
-// told the member so, its own log ends before that entry.
-const removedFile = "removed.json"
+// endedFile is the name of a file in Config.Dir. It says why a member with this store has ended, if the store itself need not show
+// that: others have told the member of its removal, or damage was found only after the start.
+const endedFile = "ended.json"
 
-// removal is the content of removedFile.
-type removal struct {
+// ending is the content of endedFile.
+type ending struct {
 	Incarnation raft.Incarnation `json:"incarnation"` // of the store
-	Index       raft.Index       `json:"index"`
+	Removed     raft.Index       `json:"removed,omitempty"`
+	Damage      *foundDamage     `json:"damage,omitempty"`
 }
 
-// noteRemoval keeps the removal that has ended this member for a start with Rejoin.
-func (m *Member) noteRemoval() {
+// foundDamage has the texts of a *raft.CorruptError.
+type foundDamage struct {
+	File   string `json:"file"`
+	Where  string `json:"where"`
+	Reason string `json:"reason"`
+}
+
+// noteEnding keeps what has ended this member for a start with Rejoin or SetAside.
+func (m *Member) noteEnding() {
 	var removed *raft.RemovedError
-	if m.cfg.Dir == "" || !errors.As(m.Err(), &removed) {
+	var corrupt *raft.CorruptError
+	ended := ending{Incarnation: m.node.Status().Incarnation}
+	switch err := m.Err(); {
+	case m.cfg.Dir == "":
+		return
+	case errors.As(err, &removed):
+		ended.Removed = removed.Index
+	case errors.As(err, &corrupt):
+		ended.Damage = &foundDamage{corrupt.File, corrupt.Where, corrupt.Reason.Error()}
+	default:
 		return
 	}
-	text, err := json.Marshal(removal{m.node.Status().Incarnation, removed.Index})
+	text, err := json.Marshal(ended)
 	if err == nil {
-		err = files.WriteAnew(filepath.Join(m.cfg.Dir, removedFile), text)
+		err = files.WriteAnew(filepath.Join(m.cfg.Dir, endedFile), text)
 	}
 	if err != nil {
-		m.cfg.Logger.Warn("a start with Rejoin may not know that this member was removed", "error", err)
+		m.cfg.Logger.Warn("a start with Rejoin or SetAside may not know why this member has ended", "error", err)
 	}
 }
 
-// wasRemoved returns a *raft.RemovedError if others have told the member with this store so, and Rejoin names that removal.
-func (m *Member) wasRemoved(ctx context.Context) error {
-	file := filepath.Join(m.cfg.Dir, removedFile)
-	if m.cfg.Rejoin == 0 || files.CheckRegular(file) != nil { // reading a named pipe would wait for a writer
+// endedBefore returns why the member with this store has ended, if Rejoin or SetAside is for that.
+func (m *Member) endedBefore(ctx context.Context) (why error) {
+	file := filepath.Join(m.cfg.Dir, endedFile)
+	if !m.cfg.SetAside && m.cfg.Rejoin == 0 || files.CheckRegular(file) != nil { // reading a named pipe would wait for a writer
 		return nil
 	}
-	var was removal
+	var was ending
 	text, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(text, &was) != nil || was.Index != m.cfg.Rejoin {
+	if err != nil || json.Unmarshal(text, &was) != nil {
+		return nil
+	}
+	switch {
+	case was.Removed != 0 && was.Removed == m.cfg.Rejoin:
+		why = &raft.RemovedError{Index: was.Removed}
+	case was.Damage != nil && m.cfg.SetAside:
+		why = &raft.CorruptError{File: was.Damage.File, Where: was.Damage.Where, Reason: errors.New(was.Damage.Reason)}
+	default:
 		return nil
 	}
 	if stored, err := m.peek(ctx); err != nil || stored.Incarnation != was.Incarnation {
 		return nil // that store is not there any more, or the start will say what is wrong with it
 	}
-	return &raft.RemovedError{Index: was.Index}
+	return why
 }

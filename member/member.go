@@ -70,7 +70,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM) (*Member, error) {
 
 // startOnStore opens the store and starts the node on it.
 func (m *Member) startOnStore(ctx context.Context, fsm raft.FSM, t raft.Transport) error {
-	if err := m.wasRemoved(ctx); err != nil {
+	if err := m.endedBefore(ctx); err != nil {
 		return err
 	}
 	store, err := m.open()
@@ -160,7 +160,7 @@ func (m *Member) attend() {
 	<-m.node.Done()
 	ended()
 	tasks.Wait()
-	m.noteRemoval()
+	m.noteEnding()
 	if m.cfg.Dir != "" && !errors.Is(m.Err(), raft.ErrClosed) {
 		dumpTrace(m.node, filepath.Join(m.cfg.Dir, TraceFile), m.cfg.Logger)
 	}
