@@ -24,6 +24,8 @@ func (s *Seeker) Missing(st State) (missing []string) {
 		missing = append(missing, "seeds: "+s.unknown)
 	}
 	switch founder := slices.Contains(s.cfg.Founders, s.cfg.Self.ID); {
+	case s.unknown != "" && !s.began:
+		missing = append(missing, "every look-up of the seeds has failed, so nobody was asked yet")
 	case !s.seeded:
 		missing = append(missing, "the seeds have not all answered or failed yet"+s.searched())
 	case st.uninitialized() && founder && s.heard != nil:
@@ -60,6 +62,9 @@ func (s *Seeker) searched() string {
 			words = append(words, fmt.Sprintf("%s (%s)", p.address, p.reply.From.ID))
 		}
 		others = true
+	}
+	if len(words) == 0 && s.unknown != "" {
+		return ": no seed has an address"
 	}
 	if len(words) == 0 {
 		return ": no seed has an address; name the addresses of other members as seeds"

@@ -189,8 +189,17 @@ func TestSeeker_SeedsFirst(t *testing.T) {
 	assert.Nil(t, w.s.Next(0, w.st).List, "nothing is resolved yet")
 	w.s.Resolved(0, nil, errors.New("no such host"))
 	assert.Nil(t, w.s.Next(0, w.st).List, "a look-up that failed has asked nobody")
+	assert.Equal(t, "seeds: no such host\nevery look-up of the seeds has failed, so nobody was asked yet", w.missing())
 	w.s.Resolved(0, []string{"h1:1"}, nil)
 	assert.Nil(t, w.s.Next(0, w.st).List, "a seed that was found later is asked first, too")
+}
+
+func TestSeeker_AMemberThatJoinsSaysWhyNoSeedHasAnAddress(t *testing.T) {
+	w := newWorld(t, of("n9", "n1", "n2"))
+	w.s.Next(0, w.st)
+	w.s.Resolved(0, nil, errors.New("no such host"))
+	w.s.Next(0, w.st)
+	assert.Equal(t, "seeds: no such host\nevery look-up of the seeds has failed, so nobody was asked yet\nno leader of the cluster answers: no seed has an address", w.missing())
 }
 
 // A member that answers without saying what its store holds may belong to a cluster.

@@ -214,6 +214,8 @@ func TestStatus_ExitsByTheHealthOfTheClusterAndSaysWhatIsWrongWithEachMember(t *
 			"no server that answers knows the cluster: n2: its disk was emptied; http://127.0.0.1"},
 		{"an emptied member, and one without a leader", []string{`{"id":"n2","wiped":true,"members":[]}`,
 			`{"id":"n1","leader_reason":"no leader: because","members":[]}`}, 7, "its disk was emptied", "does not serve: n1 says: no leader: because"},
+		{"two clusters", []string{`{"id":"n1","cluster":"1","role":"leader","leader":"n1","term":2,"members":[]}`, follows,
+			`{"id":"n1","cluster":"2","role":"leader","leader":"n1","term":2,"members":[]}`}, 8, "0 keys  it belongs to another cluster than n1", "belong to different clusters"},
 		{"nobody answers", []string{"", ""}, 8, "does not answer: ", "no server answers"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {

@@ -40,8 +40,8 @@ const (
 
 const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
 did not hold; 5 a write with unknown outcome: read before you try again. Of status: 0 healthy; 6 degraded, a member is
-down or cannot be reached; 7 no leader, or it takes no writes; 8 no server that knows the cluster could be asked. Of
-serve: 9 this member was removed from the cluster.`
+down or cannot be reached; 7 no leader, or it takes no writes; 8 no server that knows the cluster could be asked, or they
+belong to different clusters. Of serve: 9 this member was removed from the cluster.`
 
 // exitError is an error with the exit code that goes with it.
 type exitError struct {

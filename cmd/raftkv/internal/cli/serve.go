@@ -19,7 +19,7 @@ import (
 const serveHelp = `serve runs one member. --founders and --seeds are one command line for every state of a member. --founders are the ids of
 the first members, the same for ever; --seeds are addresses of members on their Raft ports. Empty founders begin the cluster
 once all of them answer. A further member, or one that has lost its disk, joins. A member that has moved corrects its addresses.
-Until then, the log and "raftkv status" say what it waits for.
+Until then, its log says what it waits for. So does "raftkv status", except while --set-aside waits for a leader.
 
 --join has the same effect in a running cluster: the seeds are the members that the servers at these URLs name. It includes
 --set-aside, which moves a damaged or older store into a directory aside-TIME within --data, once a leader confirms that this

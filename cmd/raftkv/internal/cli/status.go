@@ -28,7 +28,8 @@ func newStatus(r *reach) *cobra.Command {
 		Long: `status asks every server and prints a line for each, which ends with "ok" or with what is wrong with it.
 
 Exit codes: 0 healthy; 2 bad usage; 6 degraded: the cluster serves, but a member is down, cannot be reached, or does
-not count; 7 not serving: no leader, or its writes do not finish; 8 no server that knows the cluster could be asked.`,
+not count; 7 not serving: no leader, or its writes do not finish; 8 no server that knows the cluster could be asked, or the servers
+belong to different clusters.`,
 		Example: "  raftkv status\n  raftkv status --json\n  raftkv status >/dev/null || page-somebody",
 		Args:    usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +83,12 @@ func health(reports []report) error {
 			failures = append(failures, r.failure)
 		}
 	}
+	one, other := twoClusters(reports)
 	switch {
+	case other >= 0:
+		return &exitError{exitUnanswered, &client.OtherClusterError{
+			URLs: [2]string{reports[one].URL, reports[other].URL}, IDs: [2]string{reports[one].Cluster, reports[other].Cluster},
+		}}
 	case view == nil:
 		return &exitError{exitUnanswered, fmt.Errorf("no server answers: %w", errors.Join(failures...))}
 	case rank(view) == knowsNothing: // the others may serve
@@ -102,6 +108,14 @@ func health(reports []report) error {
 		return &exitError{exitDegraded, fmt.Errorf("degraded: %s", strings.Join(problems, "; "))}
 	}
 	return nil
+}
+
+// twoClusters returns the indices of two servers that belong to different clusters; -1: there are none. A server that knows no
+// cluster yet does not count.
+func twoClusters(reports []report) (one, other int) {
+	one = slices.IndexFunc(reports, func(r report) bool { return r.Status != nil && r.Cluster != "" })
+	other = slices.IndexFunc(reports, func(r report) bool { return r.Status != nil && r.Cluster != "" && r.Cluster != reports[one].Cluster })
+	return one, other
 }
 
 // said returns a function that reports whether a report names a problem of this member.
@@ -215,8 +229,14 @@ func (r *report) askReady(ctx context.Context, server *client.Client) {
 }
 
 // addProblems adds to each report the problem that only other servers see. For example, a member lags too far, or it does not
-// count.
+// count. A server of another cluster than the first one has that problem.
 func addProblems(reports []report) {
+	one, _ := twoClusters(reports)
+	for i, r := range reports {
+		if r.Status != nil && r.Cluster != "" && r.Cluster != reports[one].Cluster {
+			reports[i].Problem = "it belongs to another cluster than " + reports[one].name()
+		}
+	}
 	view := bestView(reports)
 	if view == nil || rank(view) < follows {
 		return
