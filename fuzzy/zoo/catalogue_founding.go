@@ -89,7 +89,7 @@ var founding = []Mutant{
 	tested("J154", "a store whose damage has shown while the member ran is not started again", "it is", "member", "Founding_ADamagedSnapshot",
 		value("member/discard.go", `was.Damage != nil && m.cfg.SetAside`, `false`)),
 	tested("J139", "a damaged store says of which cluster it is", "it does not", "member", "Founding_ADamagedStoreIsSetAside",
-		instead("storage/boltload.go", `damage.Cluster = log.Bootstrap.Cluster`, `_ = log`)),
+		instead("storage/boltload.go", `return log.Bootstrap.Cluster`, `_ = log`)),
 }
 
 func ofJoining(id, rule, bug, run string, edits ...Edit) Mutant {
