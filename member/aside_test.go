@@ -34,7 +34,7 @@ func TestFounding_ADamagedStoreIsSetAside(t *testing.T) {
 	aside, err := filepath.Glob(filepath.Join(f.cfg[2].Dir, "aside-*"))
 	require.NoError(t, err)
 	assert.Len(t, aside, 1)
-	assert.Equal(t, uint64(2), f.write(2))
+	f.write(2)
 }
 
 // The content of a snapshot is read only after the start, when the member restores its state.
@@ -64,7 +64,7 @@ func TestFounding_ADamagedSnapshotIsSetAside(t *testing.T) {
 	require.ErrorAs(t, m.Close(), new(*raft.CorruptError))
 	f.start(2)
 	f.await("votes again", []int{2}, votes)
-	assert.Equal(t, uint64(2), f.write(2))
+	f.write(2)
 }
 
 // A failure that damages the stores of a majority moves none of them.
