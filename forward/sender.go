@@ -43,10 +43,10 @@ func (s *Sender) Send(now raft.Time, to Target, kind raft.ForwardKind, data []by
 }
 
 // Answered takes an answer, and says what follows for the request with the counter of the answer. Only the receiver of a
-// request answers it, and only once.
-func (s *Sender) Answered(from raft.Peer, r raft.ForwardReply) Next {
+// request answers it, and only once. Two members use the same counters, so an answer to another one is ignored.
+func (s *Sender) Answered(m raft.Message, r raft.ForwardReply) Next {
 	i, open := s.find(r.Counter)
-	if !open || r.StartCount != s.startCount || s.open[i].to != from {
+	if !open || m.To != s.self || r.StartCount != s.startCount || s.open[i].to != m.From {
 		return Ignore
 	}
 	s.open = slices.Delete(s.open, i, i+1)

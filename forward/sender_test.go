@@ -69,14 +69,18 @@ func TestSender_WhatFollowsFromAnAnswer(t *testing.T) {
 	} {
 		s := NewSender(n2, 7)
 		send(t, s, toN1)
-		expect.Equal(t, row.want, s.Answered(row.from, row.answer), row.rule)
+		expect.Equal(t, Ignore, s.Answered(raft.Message{From: row.from, To: n3}, row.answer), "%s: for another member", row.rule)
+		expect.Equal(t, row.want, s.Answered(toN2(row.from), row.answer), row.rule)
 		if row.want == Ignore {
-			expect.Equal(t, Done, s.Answered(n1, answer(1, raft.ForwardApplied)), "%s: it stays open", row.rule)
+			expect.Equal(t, Done, s.Answered(toN2(n1), answer(1, raft.ForwardApplied)), "%s: it stays open", row.rule)
 		}
-		expect.Equal(t, Ignore, s.Answered(n1, answer(1, raft.ForwardApplied)), "%s: one answer counts", row.rule)
+		expect.Equal(t, Ignore, s.Answered(toN2(n1), answer(1, raft.ForwardApplied)), "%s: one answer counts", row.rule)
 		expect.Zero(t, s.Open())
 	}
 }
+
+// toN2 returns what an answer of a member to n2 comes in.
+func toN2(p raft.Peer) raft.Message { return raft.Message{From: p, To: n2} }
 
 // When a connection ends, the requests to that peer are decided for good.
 func TestSender_AfterALostConnectionNoAnswerCounts(t *testing.T) {
@@ -88,9 +92,9 @@ func TestSender_AfterALostConnectionNoAnswerCounts(t *testing.T) {
 	s.Forget(9)
 	expect.Equal(t, []uint64{1, 4}, s.Lost(n1))
 	expect.Empty(t, s.Lost(n1))
-	expect.Equal(t, Ignore, s.Answered(n1, answer(1, raft.ForwardNotApplied)))
-	expect.Equal(t, Ignore, s.Answered(n1, answer(3, raft.ForwardNotApplied)), "nobody waits for it")
-	expect.Equal(t, Done, s.Answered(n3, answer(2, raft.ForwardApplied)), "another connection has not ended")
+	expect.Equal(t, Ignore, s.Answered(toN2(n1), answer(1, raft.ForwardNotApplied)))
+	expect.Equal(t, Ignore, s.Answered(toN2(n1), answer(3, raft.ForwardNotApplied)), "nobody waits for it")
+	expect.Equal(t, Done, s.Answered(toN2(n3), answer(2, raft.ForwardApplied)), "another connection has not ended")
 	expect.Equal(t, uint64(5), send(t, s, toN1).Counter)
 }
 
@@ -196,7 +200,7 @@ func (w *world) arrive() {
 	}
 	r := m.Body.(raft.ForwardReply)
 	value := w.values[r.Counter]
-	switch w.sender.Answered(m.From, r) {
+	switch w.sender.Answered(m, r) {
 	case Again:
 		delete(w.values, r.Counter)
 		if w.rng.IntN(2) == 0 {

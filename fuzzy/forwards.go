@@ -182,7 +182,7 @@ func (n *node) forwarded(m raft.Message) {
 		}
 	case raft.ForwardReply:
 		if !n.frozen {
-			n.takesReply(m.From, body)
+			n.takesReply(m, body)
 		}
 	}
 }
@@ -282,9 +282,9 @@ func outcomeOf(a raft.Answer) raft.ForwardOutcome {
 	return raft.ForwardRefused
 }
 
-func (n *node) takesReply(from raft.Peer, r raft.ForwardReply) {
+func (n *node) takesReply(m raft.Message, r raft.ForwardReply) {
 	p := &n.forwarding
-	next := p.sender.Answered(from, r)
+	next := p.sender.Answered(m, r)
 	t := p.sent[r.Counter]
 	if next == forward.Again {
 		n.checkAgain(t, r.Outcome)

@@ -182,7 +182,7 @@ func (f *forwards) receive(batch []raft.Message) {
 	for _, m := range batch {
 		switch body := m.Body.(type) {
 		case raft.ForwardReply:
-			f.answered(m.From, body)
+			f.answered(m, body)
 		case raft.Forward:
 			if f.received(m, body, now, state, at) {
 				proposals = append(proposals, m)

@@ -323,8 +323,8 @@ func (f *forwards) abandon(c *forwarded, cause error) forwardAnswer {
 }
 
 // answered takes an answer of a member. f.mu is held.
-func (f *forwards) answered(from raft.Peer, r raft.ForwardReply) {
-	if next := f.sender.Answered(from, r); next != forward.Ignore {
+func (f *forwards) answered(m raft.Message, r raft.ForwardReply) {
+	if next := f.sender.Answered(m, r); next != forward.Ignore {
 		f.finish(r.Counter, forwardAnswer{next: next, reply: r})
 	}
 }

@@ -45,7 +45,7 @@ func TestForwards_AnAnswerAfterTheEnd(t *testing.T) {
 	f.retain(func(raft.Peer) bool { return false })
 	f.end()
 	expect.Equal(t, forward.Unknown, (<-c.answer).next)
-	f.answered(c.to.Peer, raft.ForwardReply{StartCount: 7, Counter: c.counter, Outcome: raft.ForwardApplied})
+	f.answered(raft.Message{From: c.to.Peer, To: f.node.identity.self}, raft.ForwardReply{StartCount: 7, Counter: c.counter, Outcome: raft.ForwardApplied})
 	f.lost(c.to.Peer)
 	expect.Empty(t, c.answer)
 }

@@ -33,6 +33,8 @@ var forwards = []Mutant{
 		instead("forward/sender.go", `return one.to == to`, `return false`)),
 	ofForward("V21", "a counter is used for one message", "the next request gets it again", "Sender_Names",
 		instead("forward/sender.go", `s.counter++`, `_ = s`)),
+	ofForward("V43", "an answer to another member is ignored", "it counts for the request with the same counter", "Sender_What",
+		value("forward/sender.go", `m.To != s.self`, `false`)),
 	ofForward("V22", "nothing leaves after the deadline", "it does", "Sender_Nothing",
 		value("forward/sender.go", `deadline != 0 && deadline <= now`, `false`)),
 	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
