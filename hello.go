@@ -44,8 +44,9 @@ const (
 	ProtocolForwarding  uint16 = 5 // the first version that forwards callers' requests to the leader
 	ProtocolAppVersions uint16 = 6 // the first version with versions of the application
 	ProtocolFounding    uint16 = 7 // the first version with the question Who
+	ProtocolSessions    uint16 = 8 // the first version with sessions, leases, and ages of states
 
-	ProtocolNewest = ProtocolFounding // the version that members of this release speak among themselves
+	ProtocolNewest = ProtocolSessions // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.

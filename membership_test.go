@@ -290,7 +290,7 @@ func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
 
 func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	config := moved("abc", "b")
-	config.Level = 4
+	config.Level = 6
 	_, _, err := raft.NewCore(coreConfig(), storedBehindConfig(t, config, 5, id(4, 3)), raft.Now{Mono: 1, Wall: 1})
 	var later *raft.LaterVersionError
 	require.ErrorAs(t, err, &later)

@@ -22,6 +22,19 @@ func (m *Member) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
 // ReadIndex is as node.Node.ReadIndex: afterwards, the state of this member has everything that was acknowledged before.
 func (m *Member) ReadIndex(ctx context.Context) (raft.Index, error) { return m.node.ReadIndex(ctx) }
 
+// ReadIndexWith is as node.Node.ReadIndexWith: ReadIndex for a state that is as fresh as c says.
+func (m *Member) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error) {
+	return m.node.ReadIndexWith(ctx, c)
+}
+
+// Read is as node.Node.Read: it calls f while this member's state has everything that was acknowledged before.
+func (m *Member) Read(ctx context.Context, f func()) error { return m.node.Read(ctx, f) }
+
+// ReadWith is as node.Node.ReadWith: it calls f while this member's state is as fresh as c says.
+func (m *Member) ReadWith(ctx context.Context, c raft.Consistency, f func()) error {
+	return m.node.ReadWith(ctx, c, f)
+}
+
 // WaitApplied is as node.Node.WaitApplied: it waits until this member has applied the entry.
 func (m *Member) WaitApplied(ctx context.Context, index raft.Index) error {
 	return m.node.WaitApplied(ctx, index)

@@ -109,6 +109,15 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 	return o.index, n.WaitApplied(ctx, o.index)
 }
 
+// ReadIndexWith is ReadIndex for a state that is as fresh as c says: see [raft.Consistency]. Its errors are those of ReadIndex,
+// and *raft.MaxAgeError.
+func (n *Node) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error) {
+	if err := c.Validate(); err != nil {
+		return 0, err
+	}
+	return n.ReadIndex(ctx)
+}
+
 // WaitApplied returns once this member has applied the log up to index. If the entry is not for the FSM, it counts as applied
 // once all earlier entries are applied. WaitApplied fails with ErrClosed, ErrWithinFSM, ctx.Err(), or ErrOverloaded if more
 // than Config.ProposalsMax callers wait.

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+
+	"github.com/coxswain/raft"
 )
 
 // Read calls f once this member has applied every command that any member acknowledged before the call. No method of the FSM
@@ -16,13 +18,18 @@ import (
 // has its own lock for reads, or if its state never changes in place, it does not need Read: call ReadIndex before each read.
 // Such reads run in parallel.
 func (n *Node) Read(ctx context.Context, f func()) error {
+	return n.ReadWith(ctx, raft.Linearizable, f)
+}
+
+// ReadWith is Read of a state that is as fresh as c says: see [raft.Consistency]. Its errors are those of ReadIndexWith.
+func (n *Node) ReadWith(ctx context.Context, c raft.Consistency, f func()) error {
 	if f == nil {
 		return errors.New("raft: Read needs a function; it is nil")
 	}
 	if n.fsmCalls.within() {
 		return ErrWithinFSM
 	}
-	if _, err := n.ReadIndex(ctx); err != nil {
+	if _, err := n.ReadIndexWith(ctx, c); err != nil {
 		return err
 	}
 	ended, err := n.fsmCalls.beginRead(ctx, n.stop)
