@@ -258,7 +258,7 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 		found, known uint64
 	}{
 		{`{"version":2,"members":"elsewhere"}`, 2, 1},
-		{`{"version":1,"level":4,"members":[{"id":7}]}`, 4, 3},
+		{`{"version":1,"level":6,"members":[{"id":7}]}`, 6, 5},
 	} {
 		var later *LaterVersionError
 		_, err := DecodeConfiguration([]byte(row.data))

@@ -296,7 +296,7 @@ func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	require.ErrorAs(t, err, &later)
 	var corrupt *raft.CorruptError
 	assert.NotErrorAs(t, err, &corrupt, "it is not damage")
-	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 4, Known: 3}, *later)
+	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 6, Known: 5}, *later)
 }
 
 // If no correct leader would append a configuration, the member refuses it with a reason, and changes nothing.
