@@ -215,6 +215,7 @@ func (t *Table) remove(s *session) {
 
 // link makes s the newest session.
 func (t *Table) link(s *session) {
+	s.newer = nil
 	if s.older = t.newest; s.older != nil {
 		s.older.newer = s
 	} else {
@@ -234,7 +235,6 @@ func (t *Table) unlink(s *session) {
 	} else {
 		t.newest = s.older
 	}
-	s.older, s.newer = nil, nil
 }
 
 func (s *session) find(number uint64) (int, bool) {
