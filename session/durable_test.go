@@ -216,6 +216,33 @@ func replay(t *testing.T, c *boltCounter, log []raft.Entry, size int) {
 	}
 }
 
+// durableCluster returns a running cluster on these stores, and a function that starts a member of it. Other starts use the store
+// without a name.
+func durableCluster(t *testing.T, stores map[raft.NodeID]*boltCounter) (c *cluster, start func(raft.NodeID)) {
+	c = &cluster{t: t}
+	var starting raft.NodeID
+	c.Cluster = rafttest.Prepare(t, rafttest.Options{
+		Configure: often,
+		NewFSM: func() raft.FSM {
+			fsm, err := session.Wrap(stores[starting])
+			require.NoError(t, err)
+			return fsm
+		},
+	})
+	start = func(id raft.NodeID) {
+		starting = id
+		n := c.Start(id)
+		starting = ""
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.nodes = append(c.nodes, n)
+	}
+	for _, id := range c.IDs() {
+		start(id)
+	}
+	return c, start
+}
+
 // Members with a DurableFSM are killed, restarted, and brought up to date by a stream.
 func TestDurable_KillsOfMembers(t *testing.T) {
 	dir := t.TempDir()
@@ -224,26 +251,7 @@ func TestDurable_KillsOfMembers(t *testing.T) {
 		stores[id] = openCounter(t, filepath.Join(dir, string(id)))
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, states: nil}
-		var starting raft.NodeID
-		c.Cluster = rafttest.Prepare(t, rafttest.Options{
-			Configure: often,
-			NewFSM: func() raft.FSM {
-				fsm, err := session.Wrap(stores[starting])
-				require.NoError(t, err)
-				return fsm
-			},
-		})
-		start := func(id raft.NodeID) {
-			starting = id
-			n := c.Start(id)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.nodes = append(c.nodes, n)
-		}
-		for _, id := range c.IDs() {
-			start(id)
-		}
+		c, start := durableCluster(t, stores)
 		s := c.open(session.Config{})
 		var done sync.WaitGroup
 		stop := make(chan struct{})
@@ -281,11 +289,9 @@ func TestDurable_KillsOfMembers(t *testing.T) {
 		}
 		c.Crash("n3")
 		stores["n3"] = openCounter(t, filepath.Join(dir, "empty"))
-		starting = "n3"
+		stores[""] = stores["n3"]
 		c.Replace("n3")
-		c.mu.Lock()
 		c.nodes = append(c.nodes[:0], c.Node("n3"))
-		c.mu.Unlock()
 		assert.Equal(t, "1", propose(t, s, "at last"))
 		c.Converge()
 		assert.Equal(t, stores["n1"].counts(), stores["n3"].counts())
@@ -294,7 +300,7 @@ func TestDurable_KillsOfMembers(t *testing.T) {
 }
 
 // often takes snapshots often, and keeps a short log.
-func often(cfg *node.Config) { cfg.Forward, cfg.SnapshotEntries = true, 20 }
+func often(cfg *node.Config) { cfg.Forward, cfg.SnapshotEntries, cfg.SnapshotTailBytes = true, 20, 1 }
 
 func without(nodes []*node.Node, n *node.Node) []*node.Node {
 	return slices.DeleteFunc(nodes, func(o *node.Node) bool { return o == n })
