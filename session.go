@@ -8,12 +8,19 @@ import (
 // This file holds what the core knows of sessions (dissertation §6.3): when the log may hold their entries. Package session has
 // the rest.
 
-// SessionFSM is an FSM that also applies EntrySession entries. session.Wrap makes one of any FSM. Another FSM gets no such
-// entry: a leader with it refuses them, and another member with it ends, with a *node.NoSessionsError.
+// SessionFSM is an FSM that may also apply EntrySession entries. session.Wrap makes one of any FSM. What wraps an FSM again must
+// pass AppliesSessions on. Another FSM gets no such entry: a leader with it refuses them, and another member with it ends, with
+// a *node.NoSessionsError.
 type SessionFSM interface {
 	FSM
-	// AppliesSessions has no effect.
-	AppliesSessions()
+	// AppliesSessions reports whether Apply takes EntrySession entries. It is called at any time, and always says the same.
+	AppliesSessions() bool
+}
+
+// AppliesSessions reports whether an FSM takes EntrySession entries.
+func AppliesSessions(fsm FSM) bool {
+	s, ok := fsm.(SessionFSM)
+	return ok && s.AppliesSessions()
 }
 
 // allowSessions puts Configuration.Sessions in force if one of the proposals needs it. The entry of that configuration comes

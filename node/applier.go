@@ -48,7 +48,7 @@ type applierTasks struct {
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
-	if _, ok := fsm.(raft.SessionFSM); !ok {
+	if !raft.AppliesSessions(fsm) {
 		n.requests.noSessions = &NoSessionsError{Member: n.cfg.ID}
 	}
 	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, given: at, signal: newSignal()}

@@ -45,7 +45,7 @@ func Wrap(inner raft.FSM) (raft.SessionFSM, error) {
 	if inner == nil {
 		return nil, errors.New("raft: there is no FSM to wrap: it is nil")
 	}
-	if _, wrapped := inner.(raft.SessionFSM); wrapped {
+	if raft.AppliesSessions(inner) {
 		return nil, errors.New("raft: the FSM keeps sessions already: wrap it once")
 	}
 	if _, ok := inner.(raft.DurableFSM); !ok {
@@ -71,7 +71,7 @@ type FSM struct {
 }
 
 // AppliesSessions implements raft.SessionFSM.
-func (f *FSM) AppliesSessions() {}
+func (f *FSM) AppliesSessions() bool { return true }
 
 // Table returns the table. It may be read while no method of the FSM runs.
 func (f *FSM) Table() *Table { return f.table }
