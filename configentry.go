@@ -184,6 +184,7 @@ type configurationRecord struct {
 	Patience int64           `json:"patience,omitempty"` // nanoseconds
 
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
+	LeaseDuration int64  `json:"lease_duration,omitempty"` // nanoseconds
 }
 
 type removalRecord struct {
@@ -196,6 +197,7 @@ type removalRecord struct {
 func (c Configuration) Encode() []byte {
 	r := configurationRecord{
 		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience), AppVersionMin: c.AppVersionMin,
+		LeaseDuration: int64(c.LeaseDuration),
 	}
 	for _, removed := range c.Removed {
 		r.Removed = append(r.Removed, removalRecord{
@@ -238,6 +240,7 @@ func DecodeConfiguration(data []byte) (Configuration, error) {
 func (r configurationRecord) configuration() Configuration {
 	c := configurationOf(r.Members)
 	c.Level, c.Patience, c.AppVersionMin = r.Level, time.Duration(r.Patience), r.AppVersionMin
+	c.LeaseDuration = time.Duration(r.LeaseDuration)
 	for _, removed := range r.Removed {
 		c.Removed = append(c.Removed, Removal{
 			Peer{NodeID(removed.ID), Incarnation(removed.Incarnation)}, Index(removed.Index),

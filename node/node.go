@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -70,6 +69,8 @@ type Node struct {
 	// appendBytesMax bounds the records that the transport carries in one append, in bytes. If it is 0, any Config fits.
 	appendBytesMax int
 	restoring      atomic.Pointer[restoring] // nil: none is running
+
+	lease lease
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -162,17 +163,6 @@ func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, 
 		return raft.Stored{}, &StorageError{Op: "load", Err: err}
 	}
 	return stored, nil
-}
-
-// randomNumber is never 0.
-func randomNumber() uint64 {
-	var b [8]byte
-	for {
-		crand.Read(b[:]) // never fails
-		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
-			return n
-		}
-	}
 }
 
 func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored raft.Stored) *Node {
@@ -300,9 +290,10 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 // out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write, and process
 // never sends Then.
 //
-// process updates the log cache first. So the cache holds each entry, and the log's generation, before a reader can ask for
+// process publishes the lease first, and then updates the log cache. So the cache holds each entry, and the log's generation, before a reader can ask for
 // them.
 func (n *Node) process(out raft.Output) {
+	n.lease.publish(out.Lease)
 	if log := out.Write.Log; log != nil {
 		if log.Reset {
 			n.applier.abandon()

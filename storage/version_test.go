@@ -123,11 +123,11 @@ func laterRecords(t *testing.T) []laterRecord {
 			},
 		},
 		{
-			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 4, known: 3,
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: hardVersion + 1, known: hardVersion,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + (hardNumbers-2)*8
-				grown := slices.Concat([]byte{4}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				vote := 1 + (hardNumbers-hardVersion+hardVersionWhole)*8
+				grown := slices.Concat([]byte{hardVersion + 1}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
 		},
