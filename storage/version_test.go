@@ -172,15 +172,15 @@ func laterRecords(t *testing.T) []laterRecord {
 func laterConfigurations() []laterRecord {
 	return []laterRecord{
 		{
-			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 4, known: 3,
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 6, known: 5,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":4,"new":7}`)}.Record()
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":6,"new":7}`)}.Record()
 			},
 		},
 		{
-			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 4, known: 3,
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 6, known: 5,
 			change: func([]byte) []byte {
-				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":4,"new":7}}`))
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":6,"new":7}}`))
 			},
 		},
 	}
