@@ -16,6 +16,7 @@ type leader struct {
 	bytes       int   // of the pending proposals
 	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
+	leaseEnded  bool // TimeoutNow has left in this term
 	transfer    *transfer
 	succession  succession
 	triedAt     Time    // when it last began to transfer to a member with a higher priority; 0: never

@@ -115,6 +115,9 @@ func (n *Node) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Inde
 	if err := c.Validate(); err != nil {
 		return 0, err
 	}
+	if c == raft.Lease {
+		return n.readByLease(ctx)
+	}
 	return n.ReadIndex(ctx)
 }
 
