@@ -61,9 +61,6 @@ func (n *Node) proposeEntry(ctx context.Context, kind raft.EntryKind, data []byt
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
 	}
-	if kind == raft.EntrySession && n.requests.noSessions != nil {
-		return Result{}, n.requests.noSessions
-	}
 	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {
 		return Result{}, err
