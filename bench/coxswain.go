@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
@@ -60,6 +61,18 @@ func (c *coxswain) Propose(ctx context.Context, command []byte) error {
 func (c *coxswain) Leads() bool {
 	leader, known := c.node.Leader()
 	return known && leader.ID == c.id
+}
+
+// staleMax is the age of the state that a read from a follower allows.
+const staleMax = time.Second
+
+// Reader measures the form of a read that returns an index: the callers read the FSM themselves.
+func (c *coxswain) Reader(_ context.Context, how reading) (func(context.Context) error, error) {
+	fresh := map[reading]raft.Consistency{linearizable: raft.Linearizable, byLease: raft.Lease, fromFollower: raft.Stale(staleMax)}[how]
+	return func(ctx context.Context) error {
+		_, err := c.node.ReadIndexWith(ctx, fresh)
+		return err
+	}, nil
 }
 
 type coxswainCounter struct{ counter }
