@@ -69,7 +69,7 @@ func (c Condition) header() http.Header {
 	return h
 }
 
-// Get returns the value of the key. The consistency is api.Linearizable or api.Stale.
+// Get returns the value of the key. The consistency is a text that api.ParseConsistency takes.
 func (c *Client) Get(ctx context.Context, key, consistency string) (Value, error) {
 	path := api.KeyPath(key) + "?consistency=" + url.QueryEscape(consistency)
 	answer, err := c.do(ctx, http.MethodGet, path, nil, nil)
