@@ -19,7 +19,8 @@ type cell struct {
 	Apart    bool    `json:"apart,omitempty"` // each replica runs in its own process
 	Tuned    bool    `json:"tuned,omitempty"` // election timeouts of 150 to 300 ms, instead of the library's defaults
 	Follower string  `json:"follower,omitempty"`
-	Read     reading `json:"read,omitempty"` // how fresh the state must be
+	Read     reading `json:"read,omitempty"`     // how fresh the state must be
+	Sessions bool    `json:"sessions,omitempty"` // each caller proposes in a session of its own
 	// Rest is the idle time after the load, before the cluster's memory is measured again.
 	Rest time.Duration `json:"rest,omitempty"`
 }
@@ -70,6 +71,7 @@ func (c cell) String() string {
 	add(c.Apart, ", own processes")
 	add(c.Follower != "", ", one follower %s", c.Follower)
 	add(c.Read != "", ", %s", c.Read)
+	add(c.Sessions, ", in sessions")
 	add(c.Tuned, ", 150–300 ms")
 	add(c.Rest > 0, ", then %g s idle", c.Rest.Seconds())
 	return text
@@ -101,6 +103,13 @@ const openCallers = 4096
 // loop returns a closed loop on three replicas in one process.
 func loop(callers, bytes int) cell {
 	return cell{Kind: closedLoop, Callers: callers, Bytes: bytes, Replicas: 3}
+}
+
+// inSessions returns a closed loop in which each caller has a session.
+func inSessions(callers, bytes int) cell {
+	c := loop(callers, bytes)
+	c.Sessions = true
+	return c
 }
 
 // at returns an open loop on three replicas in one process.
@@ -137,7 +146,7 @@ func rested() cell {
 var (
 	firstCells = []cell{
 		{Kind: limits},
-		loop(64, 128), loop(256, 128), loop(1024, 128), loop(1, 128), loop(16, 128),
+		loop(64, 128), loop(256, 128), inSessions(256, 128), loop(1024, 128), loop(1, 128), loop(16, 128),
 		replay(restart, 200_000), apart(3, followerStopped), rested(),
 	}
 	secondCells = []cell{

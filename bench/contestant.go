@@ -34,6 +34,8 @@ type Member struct {
 	Tuned bool
 	// Keeps makes the member keep its whole log. If Keeps is false, the library's defaults decide when the log is compacted.
 	Keeps bool
+	// Sessions makes the members keep sessions.
+	Sessions bool
 	// Leases makes the leader answer reads by its lease.
 	Leases bool
 }
@@ -96,7 +98,9 @@ func contestantOf(name string) (contestant, bool) {
 }
 
 // has reports whether the contestant can be measured in the cell.
-func (c contestant) has(in cell) bool { return in.Kind != reads || slices.Contains(c.reads, in.Read) }
+func (c contestant) has(in cell) bool {
+	return (in.Kind != reads || slices.Contains(c.reads, in.Read)) && (!in.Sessions || c.ours())
+}
 
 // patience bounds the time of a single command.
 const patience = 10 * time.Second

@@ -97,6 +97,7 @@ type Drive struct {
 	Operations      int64
 	Profiles        string  // a directory, unless ""
 	Read            reading // unless "", the load reads
+	Sessions        bool    // each caller proposes in a session
 }
 
 // Driven holds the figures of a load.
@@ -109,13 +110,9 @@ type Driven struct {
 func (h *Host) Drive(d Drive, result *Driven) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.Warmup+d.Measure+loadOverrun)
 	defer cancel()
-	do, check := h.proposals(newCommand(d.Bytes)), h.check
-	if d.Read != "" {
-		var err error
-		if do, err = h.reads(ctx, d.Read); err != nil {
-			return err
-		}
-		check = func(load.Report) error { return nil }
+	do, err := h.operation(ctx, d)
+	if err != nil {
+		return err
 	}
 	l := load.Load{Callers: d.Callers, Rate: d.Rate, Warmup: d.Warmup, Measure: d.Measure, Operations: d.Operations, Do: do}
 	stop, err := profile(d.Profiles)
@@ -127,7 +124,28 @@ func (h *Host) Drive(d Drive, result *Driven) error {
 	if report.Err != nil {
 		result.Failure = report.Err.Error()
 	}
-	return errors.Join(stop(), check(report))
+	err = stop()
+	if d.Read == "" {
+		err = errors.Join(err, h.check(report))
+	}
+	return err
+}
+
+// operation returns what a caller does.
+func (h *Host) operation(ctx context.Context, d Drive) (func(ctx context.Context, caller int) error, error) {
+	command := newCommand(d.Bytes)
+	switch {
+	case d.Read != "":
+		return h.reads(ctx, d.Read)
+	case d.Sessions:
+		leader, leads := h.leader()
+		if !leads {
+			return nil, errNoLeader
+		}
+		propose, err := leader.(*coxswain).sessions(ctx, d.Callers)
+		return func(ctx context.Context, caller int) error { return propose[caller](ctx, command) }, err
+	}
+	return h.proposals(command), nil
 }
 
 // proposals returns an operation that proposes the command, which nobody changes, to the leader.

@@ -206,6 +206,8 @@ func (p *page) closedLoops() {
 	} {
 		p.table(t.title, p.loops(), names(contestants), t.figure)
 	}
+	p.shares("Operations a second in sessions, one for each caller, as a share of those without",
+		[]cell{inSessions(256, 128)}, loop(256, 128), opsPerSecond)
 }
 
 func (p *page) openLoops() {
