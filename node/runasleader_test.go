@@ -55,6 +55,22 @@ func (j *jobs) run(ctx context.Context, n *node.Node) {
 	}()
 }
 
+// transfer begins to transfer a member's leadership, once it has heard the target in its term. It returns the channel of the result.
+func transfer(n *node.Node, to raft.NodeID) chan error {
+	transferred := make(chan error, 1)
+	go func() {
+		for {
+			err := n.TransferLeadership(context.Background(), to)
+			if !errors.Is(err, node.ErrNoTarget) {
+				transferred <- err
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return transferred
+}
+
 // observed is a cluster of three whose messages are shown to sees before they leave.
 func observed(t *testing.T, sees func(raft.Message)) *rafttest.Cluster {
 	return startAll(t, rafttest.Options{
@@ -115,10 +131,11 @@ func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 		gate := make(chan struct{})
 		c, j := rafttest.New(t, 3, func() raft.FSM { return &gated{gate: gate} }), newJobs()
 		old := c.Leader()
-		proposed := make(chan error, 1)
+		c.Converge()
+		proposed, held := make(chan error, 1), old.Status().Last.Index+1
 		go func() { _, err := old.Propose(context.Background(), []byte("held")); proposed <- err }()
 		c.Await("it to be committed", func() bool {
-			return !slices.ContainsFunc(c.IDs(), func(id raft.NodeID) bool { s := c.Node(id).Status(); return s.Commit < old.Status().Last.Index })
+			return !slices.ContainsFunc(c.IDs(), func(id raft.NodeID) bool { return c.Node(id).Status().Commit < held })
 		})
 		c.Isolate(old.Status().ID)
 		var next *node.Node
@@ -128,7 +145,7 @@ func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 					next = c.Node(id)
 				}
 			}
-			return next != nil && next.Status().Commit > old.Status().Commit
+			return next != nil && next.Status().Commit > held
 		})
 		j.run(t.Context(), next)
 		time.Sleep(time.Second)
@@ -161,8 +178,7 @@ func TestRunAsLeader_ATransferWaitsForItsEnd(t *testing.T) {
 		mu.Lock()
 		present = s
 		mu.Unlock()
-		transferred, proposed := make(chan error, 1), make(chan error, 1)
-		go func() { transferred <- c.Node(s.member).TransferLeadership(t.Context(), "") }()
+		transferred, proposed := transfer(c.Node(s.member), ""), make(chan error, 1)
 		assert.Contains(t, s.cause(t).Reason, "transferred")
 		go func() { _, err := c.Node(s.member).Propose(t.Context(), []byte("a")); proposed <- err }()
 		time.Sleep(900 * time.Millisecond)
@@ -185,7 +201,7 @@ func TestRunAsLeader_ATransferWaitsForItsEnd(t *testing.T) {
 		mu.Lock()
 		present = next
 		mu.Unlock()
-		go func() { transferred <- c.Node(next.member).TransferLeadership(t.Context(), s.member) }()
+		transferred = transfer(c.Node(next.member), s.member)
 		next.cause(t)
 		next.end <- nil
 		require.NoError(t, <-transferred)
@@ -204,15 +220,16 @@ func TestRunAsLeader_ATransferWaitsNoLongerThanItsBound(t *testing.T) {
 		}
 		s := <-j.shifts
 		began := time.Now()
-		require.NoError(t, c.Node(s.member).TransferLeadership(t.Context(), ""))
+		require.NoError(t, <-transfer(c.Node(s.member), ""))
 		assert.GreaterOrEqual(t, time.Since(began), time.Second)
 		assert.Less(t, time.Since(began), 2*time.Second)
 		next := <-j.shifts
 		require.NotEqual(t, s.member, next.member)
 
-		go func() { assert.NoError(t, c.Node(next.member).TransferLeadership(t.Context(), s.member)) }()
+		transferred := transfer(c.Node(next.member), s.member)
 		next.cause(t)
 		next.end <- nil
+		require.NoError(t, <-transferred)
 		c.Await("the first member to lead again", func() bool { return c.Node(s.member).Status().Role == raft.Leader })
 		time.Sleep(time.Second)
 		require.Empty(t, j.shifts, "its function still runs")
@@ -233,7 +250,7 @@ func TestRunAsLeader_ATransferWithoutAFunctionDoesNotWait(t *testing.T) {
 		s.end <- nil
 		require.NoError(t, <-j.ended)
 		began := time.Now()
-		require.NoError(t, n.TransferLeadership(t.Context(), ""))
+		require.NoError(t, <-transfer(n, ""))
 		assert.Less(t, time.Since(began), 100*time.Millisecond)
 	})
 }
@@ -251,8 +268,7 @@ func TestRunAsLeader_AFailedTransferBeginsItAnew(t *testing.T) {
 		n := c.Leader()
 		j.run(t.Context(), n)
 		s := <-j.shifts
-		failed := make(chan error, 1)
-		go func() { failed <- n.TransferLeadership(t.Context(), "") }()
+		failed := transfer(n, "")
 		s.cause(t)
 		s.end <- nil
 		require.ErrorIs(t, <-failed, node.ErrTransferTimedOut)
@@ -354,8 +370,7 @@ func TestRunAsLeader_SeveralAreIndependent(t *testing.T) {
 		j.run(t.Context(), n)
 		one, two := <-j.shifts, <-j.shifts
 		assert.ErrorIs(t, n.RunAsLeader(t.Context(), func(context.Context, raft.Term) error { return nil }), raft.ErrOverloaded)
-		transferred := make(chan error, 1)
-		go func() { transferred <- n.TransferLeadership(t.Context(), "") }()
+		transferred := transfer(n, "")
 		one.cause(t)
 		two.cause(t)
 		one.end <- nil
