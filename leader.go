@@ -16,6 +16,7 @@ type leader struct {
 	bytes       int   // of the pending proposals
 	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
+	ages        ageRound
 	transfer    *transfer
 	succession  succession
 	triedAt     Time    // when it last began to transfer to a member with a higher priority; 0: never
@@ -70,6 +71,7 @@ func (c *Core) lead() {
 	}
 	c.advanceRounds() // of the configuration that this step may have appended
 	c.advanceReads()
+	c.advanceAges()
 	c.advanceTransfer()
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]

@@ -143,6 +143,7 @@ type Heartbeat struct {
 	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
 	Successors []Peer
 	Span       Time
+	Fresh      Freshness // what a confirmed round has proved about the receiver's state; zero: nothing new
 }
 
 // HeartbeatReply echoes the round.
@@ -154,6 +155,7 @@ type HeartbeatReply struct {
 	Hindered   Hindrance // at present; the core leaves HinderedNoRoom to the host
 	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
+	Moment     Moment    // when it was sent, on the sender's clock, to be returned in Heartbeat.Fresh; zero: an earlier release
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The
