@@ -125,7 +125,10 @@ type AppendRequest struct {
 }
 
 // AppendReply says that the sender durably holds the leader's log up to Match.
-type AppendReply struct{ Match Index }
+type AppendReply struct {
+	Match  Index
+	Moment Moment // as in HeartbeatReply
+}
 
 // AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
 // Hint (dissertation §3.5).

@@ -79,6 +79,7 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 		c.refuse(m, "it acknowledges entries that do not exist")
 		return
 	}
+	p.heardMoment(r.Moment)
 	p.acknowledged(r.Match, c.now.Mono)
 }
 
