@@ -79,6 +79,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameAppendRequest, b.Entries, nil
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
+		w.setMoment(b.Moment)
 		return frameAppendReply, nil, nil
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
@@ -89,12 +90,15 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setID(b.Round)
 		w.Commit, w.Span = uint64(b.Commit), uint64(b.Span)
 		w.setSuccessors(b.Successors)
+		w.setMoment(b.Fresh.Since)
+		w.Index = uint64(b.Fresh.Index)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		w.AppVersion = b.AppVersion
+		w.setMoment(b.Moment)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -198,7 +202,8 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left,
+		w.MomentStart, w.MomentAt)
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -209,9 +214,20 @@ func (w *wireMessage) setSuccessors(peers []raft.Peer) {
 	}
 }
 
+func (w *wireMessage) setMoment(m raft.Moment) {
+	w.MomentStart, w.MomentAt = m.StartCount, uint64(m.At)
+}
+
+func (w *wireMessage) moment() raft.Moment {
+	return raft.Moment{StartCount: w.MomentStart, At: raft.Time(w.MomentAt)}
+}
+
 func (d *decoder) heartbeat() (raft.Body, error) {
 	w := &d.wire
-	b := raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span)}
+	b := raft.Heartbeat{
+		Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span),
+		Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
+	}
 	for rest := w.Successors; len(rest) > 0; {
 		n := int(rest[0])
 		if len(rest) < 1+n+8 {
@@ -253,7 +269,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameAppendRequest:
 		return w.appendRequest(rest)
 	case frameAppendReply:
-		return raft.AppendReply{Match: raft.Index(w.Match)}, nil
+		return raft.AppendReply{Match: raft.Index(w.Match), Moment: w.moment()}, nil
 	case frameAppendConflict:
 		return raft.AppendConflict{
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
@@ -263,7 +279,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion,
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Moment: w.moment(),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil

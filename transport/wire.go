@@ -68,6 +68,9 @@ type wireMessage struct {
 
 	AppVersion uint64 `codec:"av,omitempty"`
 
+	MomentStart uint64 `codec:"ms,omitempty"` // with MomentAt: a raft.Moment
+	MomentAt    uint64 `codec:"mt,omitempty"`
+
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -111,6 +114,8 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytes("ls", &w.List)
 	c.number("lt", &w.LastTerm)
 	c.number("m", &w.Match)
+	c.number("ms", &w.MomentStart)
+	c.number("mt", &w.MomentAt)
 	c.number("n", &w.Counter)
 	c.bytes("o", &w.Bootstrapper)
 	c.number("oi", &w.BootstrapperIncarnation)
@@ -172,10 +177,15 @@ func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 
 // decodeOwn decodes the output of encode. For any other input it returns false and may leave w half filled.
 func (w *wireMessage) decodeOwn(meta []byte) bool {
-	if len(meta) == 0 || meta[0]&^fixMapMax != msgpackFixMap {
+	var c fieldCodec
+	switch {
+	case len(meta) > 0 && meta[0]&^fixMapMax == msgpackFixMap:
+		c = fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
+	case len(meta) > 2 && meta[0] == msgpackMap16 && meta[1] == 0 && meta[2] > fixMapMax:
+		c = fieldCodec{buf: meta[3:], count: int(meta[2])}
+	default:
 		return false
 	}
-	c := fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
 	c.next()
 	w.fields(&c)
 	return c.complete()

@@ -9,6 +9,7 @@ import (
 // Messages returns messages of every type from one peer to another. Together they set every field.
 func Messages(from, to raft.Peer) []raft.Message {
 	id := raft.RPCID{StartCount: 3, Counter: 14}
+	moment := raft.Moment{StartCount: 3, At: 1 << 50}
 	last := raft.EntryID{Term: 6, Index: 21}
 	list := raft.NewConfiguration([]raft.Member{
 		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
@@ -30,10 +31,11 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.VoteReply{Granted: true, Wall: -7},
 		Append(last, []int{0, 1, 300, 70_000}, 19),
 		raft.AppendRequest{Prev: last, Last: last, Commit: 20, Acknowledged: 18},
-		raft.AppendReply{Match: 20},
+		raft.AppendReply{Match: 20}, raft.AppendReply{Match: 20, Moment: moment},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
 		raft.Heartbeat{Round: id, Commit: 20, Successors: []raft.Peer{{ID: "n2", Incarnation: 1 << 63}, {ID: "n3", Incarnation: 3}}, Span: 10_000_000},
-		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7},
+		raft.Heartbeat{Commit: 20, Fresh: raft.Freshness{Since: moment, Index: 21}},
+		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7, Moment: moment},
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{Named: true},
