@@ -40,6 +40,8 @@ type Status struct {
 	Persisted raft.Index // last entry that is durable on this member
 	Commit    raft.Index // last entry that is known to be committed
 	Applied   raft.Index // last entry that the FSM has applied
+	// Age is how old that state is at most: a read with raft.Stale of at least this age is served. It is 0 if nothing is proved.
+	Age time.Duration
 	// Applying is how long the present call of the FSM, or function of Read, has been running. It is 0 if none is running. If
 	// a call never ends, it may wait for a goroutine that waits for the node: see ErrWithinFSM.
 	Applying     time.Duration
@@ -98,18 +100,6 @@ type Status struct {
 	told, founds bool          // of a cluster: see Node.Heard; with Config.Founders
 	patience     time.Duration // heardTimeouts
 	appliesLate  time.Duration // see appliedIndex.late
-}
-
-// CertificateStatus is about the certificate with which a member proves who it is.
-type CertificateStatus struct {
-	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
-	// then, and is negative afterwards.
-	NotAfter time.Time `json:"not_after"`
-	DaysLeft int       `json:"days_left"`
-	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
-	Refused bool `json:"refused"`
-	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
-	Problem string `json:"problem"`
 }
 
 // MemberStatus is what a node knows about one member of its configuration.
@@ -188,7 +178,7 @@ func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot"
 // Status returns what the node knows now. Any goroutine may call it, even after the node has ended. It waits for the
 // loop, which never blocks.
 func (n *Node) Status() Status {
-	applied := n.applied.index() // first, so that it is not beyond Commit
+	applied, age := n.stateAge() // first, so that it is not beyond Commit
 	core := n.coreStatus()
 	wiped := n.identity.wiped.Load()
 	proposals, _, bytes := n.requests.depth()
@@ -198,7 +188,7 @@ func (n *Node) Status() Status {
 		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level, AppVersionMin: core.AppVersionMin,
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
-		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
+		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Age: age, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID, told: core.Heard.From != "", founds: len(n.cfg.Founders) > 0,
 		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),

@@ -36,6 +36,7 @@ type statusJSON struct {
 	Commit       raft.Index        `json:"commit"`
 	Applied      raft.Index        `json:"applied"`
 	Applying     string            `json:"applying"`
+	Age          string            `json:"age"` // "0s": nothing is proved about it
 	Bootstrapped bool              `json:"bootstrapped"`
 	Missing      []string          `json:"missing"`
 	Wiped        bool              `json:"wiped"`
@@ -60,6 +61,18 @@ type statusJSON struct {
 	Certificate *CertificateStatus `json:"certificate"`
 
 	Err string `json:"error"`
+}
+
+// CertificateStatus is about the certificate with which a member proves who it is.
+type CertificateStatus struct {
+	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
+	// then, and is negative afterwards.
+	NotAfter time.Time `json:"not_after"`
+	DaysLeft int       `json:"days_left"`
+	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
+	Refused bool `json:"refused"`
+	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
+	Problem string `json:"problem"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -149,7 +162,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level, AppVersionMin: s.AppVersionMin,
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
-		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
+		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(), Age: s.Age.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
