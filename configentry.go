@@ -184,6 +184,7 @@ type configurationRecord struct {
 	Patience int64           `json:"patience,omitempty"` // nanoseconds
 
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
+	Sessions      bool   `json:"sessions,omitempty"`
 }
 
 type removalRecord struct {
@@ -196,6 +197,7 @@ type removalRecord struct {
 func (c Configuration) Encode() []byte {
 	r := configurationRecord{
 		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience), AppVersionMin: c.AppVersionMin,
+		Sessions: c.Sessions,
 	}
 	for _, removed := range c.Removed {
 		r.Removed = append(r.Removed, removalRecord{
@@ -237,7 +239,7 @@ func DecodeConfiguration(data []byte) (Configuration, error) {
 // configuration returns what the record holds. It checks nothing.
 func (r configurationRecord) configuration() Configuration {
 	c := configurationOf(r.Members)
-	c.Level, c.Patience, c.AppVersionMin = r.Level, time.Duration(r.Patience), r.AppVersionMin
+	c.Level, c.Patience, c.AppVersionMin, c.Sessions = r.Level, time.Duration(r.Patience), r.AppVersionMin, r.Sessions
 	for _, removed := range r.Removed {
 		c.Removed = append(c.Removed, Removal{
 			Peer{NodeID(removed.ID), Incarnation(removed.Incarnation)}, Index(removed.Index),

@@ -40,7 +40,7 @@ type Result struct {
 // applied.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
-	result, err := n.proposeAnywhere(ctx, cmd)
+	result, err := n.proposeAnywhere(ctx, raft.EntryCommand, cmd)
 	n.counters.proposed(err, time.Since(began))
 	return result, err
 }
@@ -60,6 +60,9 @@ func (n *Node) proposeEntry(ctx context.Context, kind raft.EntryKind, data []byt
 	}
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
+	}
+	if kind == raft.EntrySession && n.requests.noSessions != nil {
+		return Result{}, n.requests.noSessions
 	}
 	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {

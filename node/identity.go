@@ -2,6 +2,8 @@ package node
 
 import (
 	"cmp"
+	crand "crypto/rand"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
@@ -358,4 +360,15 @@ func (i *identity) belongsTo() raft.ClusterID {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.cluster
+}
+
+// randomNumber is never 0.
+func randomNumber() uint64 {
+	var b [8]byte
+	for {
+		crand.Read(b[:]) // never fails
+		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
 }

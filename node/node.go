@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -91,7 +90,7 @@ type Node struct {
 // Start fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or *ContradictedError at every start
 // of a marked store; with a *RemovedError if the log says that this member was removed; with an *AppVersionError if its program
-// is too old; with an *FSMError, *AppliedBeyondLogError or *AppliedBelowBaseError; or with the transport's in a *TransportError.
+// is too old; with a *NoSessionsError; with an *FSMError, *AppliedBeyondLogError or *AppliedBelowBaseError; or with the transport's in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -126,6 +125,9 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	first, err := n.newCore(stored)
 	if err != nil {
 		return nil, err
+	}
+	if no := n.requests.noSessions; no != nil && n.core.Status().Config.Sessions {
+		return nil, no
 	}
 	n.applier.atStart = first.Restore != nil
 	n.identity.publish(n.core.Status())
@@ -162,17 +164,6 @@ func load(ctx context.Context, cfg Config, s raft.Storage) (stored raft.Stored, 
 		return raft.Stored{}, &StorageError{Op: "load", Err: err}
 	}
 	return stored, nil
-}
-
-// randomNumber is never 0.
-func randomNumber() uint64 {
-	var b [8]byte
-	for {
-		crand.Read(b[:]) // never fails
-		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
-			return n
-		}
-	}
 }
 
 func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored raft.Stored) *Node {
@@ -492,7 +483,7 @@ func (n *Node) report() {
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise the error that ended it: a
-// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError, *RemovedError or *InvariantError.
+// *StorageError, *FSMError, *NoSessionsError, *TransportError, *StaleImageError, *ContradictedError, *RemovedError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
