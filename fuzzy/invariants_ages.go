@@ -9,7 +9,7 @@ import (
 
 // The invariant of reads of bounded staleness.
 //
-//	G19  What a member proves about the age of its state is true: a state in which everything up to the index is applied contains every entry that any member had committed by that time, on the member's own clock. So does the state that a client reads with the largest age that is proved.
+//	G23  What a member proves about the age of its state is true: a state in which everything up to the index is applied contains every entry that any member had committed by that time, on the member's own clock. So does the state that a client reads with the largest age that is proved.
 
 // checkFresh checks a proof of the core, and keeps it for the clients' reads.
 func (k *checker) checkFresh(n *node, f raft.Freshness) {
@@ -18,7 +18,7 @@ func (k *checker) checkFresh(n *node, f raft.Freshness) {
 	}
 	k.c.stats.Ages++
 	if f.Since.At > n.now().Mono {
-		k.broken("G19", "%s proves the age of a state at a time that has not come", n)
+		k.broken("G23", "%s proves the age of a state at a time that has not come", n)
 	}
 	k.checkContains(n, f.Index, f.Since.At, "proves")
 	n.ages = n.ages.With(f, n.applied)
@@ -47,7 +47,7 @@ func (k *checker) checkContains(n *node, index raft.Index, since raft.Time, does
 	missing := &k.canonical[index]
 	committed := n.clock.Showed(missing.at) - n.born + 1 // as the member's process would have read it
 	if committed < sim.Time(since) {
-		k.broken("G19", "%s %s that its state at %d contained everything %v ago, but %v was committed %v ago, on its clock", n, does,
+		k.broken("G23", "%s %s that its state at %d contained everything %v ago, but %v was committed %v ago, on its clock", n, does,
 			index, time.Duration(n.now().Mono-since), missing.id, time.Duration(sim.Time(n.now().Mono)-committed))
 	}
 }

@@ -2,19 +2,19 @@ package zoo
 
 // ages: mutants that make a member take its state for younger than it is.
 var ages = []Mutant{
-	aged("Q60", "times of an earlier start mean nothing", "they count", "G19",
+	aged("Q60", "times of an earlier start mean nothing", "they count", "G23",
 		value("age.go", `f.Since.StartCount != c.ids.StartCount`, `false`)).or("TestAge"),
-	aged("Q61", "a time is returned once a round is confirmed that began after it came", "the latest time is returned", "G19",
+	aged("Q61", "a time is returned once a round is confirmed that began after it came", "the latest time is returned", "G23",
 		value("age.go", `Freshness{p.proving, l.ages.commit}`, `Freshness{p.moment, l.ages.commit}`)).or("TestAge").must(),
-	aged("Q62", "no age is proved before a commit of the leader's own term", "it is", "G19",
+	aged("Q62", "no age is proved before a commit of the leader's own term", "it is", "G23",
 		value("age.go", `!c.committedOwn()`, `false`)).or("TestAge").must(),
-	aged("Q63", "a quorum confirms the round of a proof", "the leader does not wait for it", "G19",
+	aged("Q63", "a quorum confirms the round of a proof", "the leader does not wait for it", "G23",
 		value("age.go", `!c.confirmed(l.ages.round)`, `false`)).or("TestAge").must(),
-	aged("Q64", "an age counts from the time that was sent", "it counts from the arrival of the proof", "G19",
+	aged("Q64", "an age counts from the time that was sent", "it counts from the arrival of the proof", "G23",
 		before("age.go", `c.proveAge(f)`, `f.Since.At = c.now.Mono`)).or("TestAge").must(),
-	aged("Q65", "an age counts once its index is applied", "it counts at once", "G19",
+	aged("Q65", "an age counts once its index is applied", "it counts at once", "G23",
 		value("internal/pipeline/ages.go", `i >= 0 && a[i].Index > applied`, `false`)).must(),
-	aged("Q66", "the age of the leader's state counts from the beginning of the round", "from its confirmation", "G19",
+	aged("Q66", "the age of the leader's state counts from the beginning of the round", "from its confirmation", "G23",
 		value("age.go", `Moment{c.ids.StartCount, l.ages.began}`, `Moment{c.ids.StartCount, c.now.Mono}`)).or("TestAge").must(),
 	aged("Q67", "a proof takes the commit index at the beginning of its round", "at its end", "tests",
 		value("age.go", `Freshness{p.proving, l.ages.commit}`, `Freshness{p.proving, c.log.commit}`)).or("TestAge"),
@@ -32,7 +32,7 @@ var ages = []Mutant{
 		value("node/read.go", `maxAge > 0`, `false`)).arranged(),
 }
 
-// aged returns a mutant that was known when G19 was written.
+// aged returns a mutant that was known when G23 was written.
 func aged(id, rule, bug, expect string, edits ...Edit) Mutant {
 	return mutant(id, rule, bug, expect, edits...).arranged()
 }
