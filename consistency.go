@@ -18,8 +18,10 @@ const (
 	Lease Consistency = -1
 )
 
-// Stale asks for a state that is at most maxAge old. Any member answers from its own state, without asking anyone, if it can
-// prove the age. maxAge must be positive; reads refuse others with a *MaxAgeError.
+// Stale asks for a state that is at most maxAge old: it contains every write that any member had acknowledged maxAge before
+// the read began. Any member answers from its own state, without asking anyone, if it can prove the age. Otherwise the read
+// fails with a *node.TooStaleError at once. Members prove ages of two heartbeat intervals and a round trip, which is less than
+// an election timeout where the network is fast. maxAge must be positive; reads refuse others with a *MaxAgeError.
 func Stale(maxAge time.Duration) Consistency {
 	if maxAge <= 0 {
 		return Consistency(max(maxAge, math.MinInt64+2) - 2) // below Lease, so that the error can name it

@@ -284,7 +284,7 @@ func (c *core) echo(sender raft.NodeID, match raft.Index) raft.Output {
 }
 
 // to returns a message of this member in its present term. If a reply reports a clock and the body sets none, it reports the
-// clock of this step.
+// clocks of this step.
 func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
 	wall := int64(c.now) + c.wall
 	switch reply := body.(type) {
@@ -296,6 +296,14 @@ func (c *core) to(receiver raft.NodeID, body raft.Body) raft.Message {
 	case raft.HeartbeatReply:
 		if reply.Wall == 0 {
 			reply.Wall = wall
+		}
+		if reply.Moment == (raft.Moment{}) {
+			reply.Moment = c.moment()
+		}
+		body = reply
+	case raft.AppendReply:
+		if reply.Moment == (raft.Moment{}) {
+			reply.Moment = c.moment()
 		}
 		body = reply
 	}
@@ -364,4 +372,9 @@ func init() {
 		cache := pipeline.NewCache(last, bytesMax)
 		return testLog{cache, pipeline.Log{Cache: cache, Storage: diskReader(read)}}
 	}
+}
+
+// moment is the time of this step, as the member's answers report it.
+func (c *core) moment() raft.Moment {
+	return raft.Moment{StartCount: c.Status().StartCount, At: c.now}
 }

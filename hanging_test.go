@@ -320,26 +320,6 @@ func TestHangingFSM_ARestartedMemberAppliesAgain(t *testing.T) {
 	assert.NotContains(t, c.waitApplying(2*applyStallMax, map[raft.NodeID]raft.Index{"b": 1}), raft.TraceTransfer)
 }
 
-// Even a busy follower gets a heartbeat now and then. Only its answer to a heartbeat reports that its FSM hangs.
-func TestHeartbeat_ABusyFollowerIsAskedNowAndThen(t *testing.T) {
-	c := replicating(t, 2, 1)
-	asked := 0
-	for range 64 {
-		c.propose("x")
-		c.persist()
-		for _, other := range []raft.NodeID{"b", "c"} {
-			c.receive(other, 2, raft.AppendReply{Match: c.Status().Last.Index})
-		}
-		c.after(heartbeatPace)
-		for _, m := range bodies(c.out.Send, "b") {
-			if h, is := m.(raft.Heartbeat); is && h.Round != (raft.RPCID{}) {
-				asked++
-			}
-		}
-	}
-	require.Equal(t, 4, asked)
-}
-
 // A target cannot campaign before it has the whole log, and may never get it. So a transfer to a target that lacks an entry
 // would block everything else: see docs/decisions/0037.
 func TestHangingFSM_IsNotTransferredToWhoLacksTheEnd(t *testing.T) {

@@ -1,17 +1,15 @@
 package raft
 
-// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It skips a busy follower: one
-// that has acknowledged an append which was sent since the last heartbeat was due. That acknowledgement also bounds the round
-// trip. It does not skip the follower while a read is waiting, while the follower must still report that nothing hinders
-// it any longer, or if the successors have changed.
+// heartbeat sends the heartbeats that prevent election timeouts during idle periods (§5.2). It sends them under load, too: the
+// answers report what appends do not, and prove the ages of states.
 func (c *Core) heartbeat() {
 	l := c.leader
 	lastRound := l.beatAt
-	since := c.now.Mono - lastRound
 	l.round, l.beatAt = c.nextID(), c.now.Mono
 	c.dropDeparted()
 	c.compact()                   // time may have ended what was held for a follower
 	c.updateSuccession(lastRound) // afterwards, because a follower that now needs a snapshot could not take over
+	c.beginAgeRound()
 	for i := range l.peers {
 		p := &l.peers[i]
 		if p.match == c.log.Last.Index {
@@ -20,14 +18,6 @@ func (c *Core) heartbeat() {
 		p.lag.measure(p.match, c.log.Last.Index, c.now.Mono)
 		if c.mayBeUninitialized(p) && p.probe.overdue(c.now.Mono, c.electionTimeout()) {
 			p.probe.repeat()
-		}
-		told := p.beats.succession == l.succession.number
-		busy := p.state == replicate && p.match > p.beats.tickLast && told && !l.reads.waiting() && p.hindered == 0 && p.beats.skipped < beatsSkippedMax
-		p.beats.tickLast = max(p.beats.tickLast, p.next-1)
-		if busy {
-			p.beats.skipped++
-			p.beats.roundTrip.add(min(since, p.beats.roundTrip.max()))
-			continue
 		}
 		c.sendHeartbeat(p)
 	}
@@ -47,12 +37,7 @@ func (c *Core) beginRound() {
 	}
 }
 
-// beatsSkippedMax bounds how many heartbeats in a row the leader skips for a busy follower. Only the follower's answers to
-// heartbeats report what it has applied and what hinders it.
-const beatsSkippedMax = 15
-
 func (c *Core) sendHeartbeat(p *progress) {
-	p.beats.skipped = 0
 	commit := min(c.log.commit, p.match)
 	p.sentCommit = max(p.sentCommit, commit)
 	p.beats.sent(c.leader.round, p.match, c.now.Mono)
@@ -60,7 +45,6 @@ func (c *Core) sendHeartbeat(p *progress) {
 		p.removalRound = c.leader.round
 	}
 	s := &c.leader.succession
-	p.beats.succession = s.number
 	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit, Successors: s.list, Span: s.span, Promise: c.asksForLease()})
 }
 
@@ -72,6 +56,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 	c.onSuccession(m, h)
 	c.hear(m.From)
 	c.followCommit(h.Commit)
+	c.onFreshness(m, h.Fresh)
 	switch {
 	case c.suspects(): // a confirmation of a member that may have forgotten a vote must not count
 		c.send(m.From, c.follower.suspicion.report)
@@ -80,6 +65,7 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
 			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(), AppVersion: c.cfg.AppVersion,
 			Promise: c.promise(h.Promise),
+			Moment:  c.moment(m.From),
 		})
 	}
 }
@@ -116,6 +102,7 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 		return
 	}
 	p.beats.answered(r.Round, c.now.Mono)
+	p.heardMoment(r.Moment)
 	if r.Round == p.beats.echoed { // not an earlier reply that comes late: a member that restarts applies its log again
 		p.applied, p.hindered, p.backoff, p.appVersion = r.Applied, r.Hindered, r.Backoff, r.AppVersion
 		p.versioned = true

@@ -17,6 +17,7 @@ type leader struct {
 	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
 	leaseEnded  bool // TimeoutNow has left in this term
+	ages        ageRound
 	transfer    *transfer
 	workStopMax Time // how long a transfer waits for the end of the host's work; 0: it does none
 	succession  succession
@@ -72,6 +73,7 @@ func (c *Core) lead() {
 	}
 	c.advanceRounds() // of the configuration that this step may have appended
 	c.advanceReads()
+	c.advanceAges()
 	c.advanceTransfer()
 	for i := range c.leader.peers {
 		p := &c.leader.peers[i]

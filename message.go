@@ -129,6 +129,7 @@ type AppendRequest struct {
 type AppendReply struct {
 	Match   Index
 	Promise Promise // granted when the request came
+	Moment  Moment  // as in HeartbeatReply
 }
 
 // AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
@@ -147,7 +148,8 @@ type Heartbeat struct {
 	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
 	Successors []Peer
 	Span       Time
-	Promise    Promise // asked of the receiver
+	Promise    Promise   // asked of the receiver
+	Fresh      Freshness // what a confirmed round has proved about the receiver's state; zero: nothing new
 }
 
 // HeartbeatReply echoes the round.
@@ -160,6 +162,7 @@ type HeartbeatReply struct {
 	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
 	Promise    Promise   // granted when the heartbeat came
+	Moment     Moment    // when it was sent, on the sender's clock, to be returned in Heartbeat.Fresh; zero: an earlier release
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The

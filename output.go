@@ -16,6 +16,7 @@ type Output struct {
 	Apply   EntryID        // committed and durable: apply the log up to it, in order, once; zero: nothing new
 	Keep    *Keep          // what to do with snapshots; nil: nothing
 	Answers []Answer
+	Fresh   Freshness    // proved about this member's state, and true for ever; zero: nothing new
 	WakeAt  Time         // the latest time for the next Step, with or without events
 	Trace   []TraceEvent // the decisions of this Step; nothing depends on them
 }

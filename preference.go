@@ -24,12 +24,11 @@ const spanMin = 15
 type succession struct {
 	list   []Peer // who campaigns first, second and so on
 	span   Time   // how long an election takes at most; 0: not known
-	number int    // how often a leader has changed the two
 	differ int    // for how many rounds a leader would have sent others
 }
 
 // updateSuccession is called once per round of heartbeats. The successors must have answered since the last one. A change
-// counts once it has lasted for two rounds, because a busy follower is sent an additional heartbeat for it.
+// counts once it has lasted for two rounds, so that one late answer changes nothing.
 func (c *Core) updateSuccession(lastRound Time) {
 	if c.cfg.Preferences.NoSuccessors {
 		return
@@ -40,7 +39,7 @@ func (c *Core) updateSuccession(lastRound Time) {
 		return
 	}
 	if s.differ++; s.differ > 1 || len(s.list) == 0 {
-		*s = succession{list: list, span: span, number: s.number + 1}
+		*s = succession{list: list, span: span}
 	}
 }
 
@@ -48,7 +47,7 @@ func (c *Core) updateSuccession(lastRound Time) {
 func (s *succession) keepVotersOf(config Configuration) {
 	voters := slices.DeleteFunc(slices.Clone(s.list), func(p Peer) bool { return config.VotesIn(p)&IncomingHalf == 0 })
 	if len(voters) < len(s.list) {
-		s.list, s.number = voters, s.number+1
+		s.list = voters
 	}
 }
 

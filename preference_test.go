@@ -230,7 +230,7 @@ func TestSuccessors_AFollowerThatTheHeartbeatLeavesBehindIsNone(t *testing.T) {
 	assert.Equal(t, peersNamed("c"), c.Status().Successors)
 }
 
-// A leader skips the heartbeats of a busy follower, but not the one that names other successors.
+// A busy follower hears of other successors, too.
 func TestSuccessors_ABusyFollowerHearsOfAChange(t *testing.T) {
 	c := replicating(t, 2, 1)
 	told := false

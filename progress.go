@@ -71,6 +71,9 @@ type progress struct {
 	backoff    Time      // for how long it still counts as one without priority, as it has reported; 0: it does not
 	lag        lag
 
+	moment  Moment // the latest time on its clock that it has sent in this term; zero: none
+	proving Moment // moment when the leader's round for ages began
+
 	sentCommit Index // the highest commit index sent to it
 	applied    Index // the last index that its FSM has applied, as it has reported in this term
 
@@ -197,9 +200,6 @@ type heartbeats struct {
 	roundTrip  recent
 	asked      RPCID // a round whose answer shows whether the follower has forgotten
 	askedMatch Index // match when that round began
-	skipped    int   // how many were skipped since the last one that was sent
-	tickLast   Index // the last index sent when the last heartbeat was due
-	succession int   // the number of the last succession that was sent
 }
 
 // sent records that a round begins. The round also measures the round trip, unless another measurement is running.

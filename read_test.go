@@ -74,8 +74,7 @@ func TestRead_SingleMemberAnswersAtOnce(t *testing.T) {
 	assert.Equal(t, []raft.Answer{readSafe(1, 3, 2)}, c.read(1).Answers)
 }
 
-// A lost round is repeated with the next heartbeat. The leader sends that heartbeat even to followers that it would otherwise
-// skip.
+// A lost round is repeated with the next heartbeat.
 func TestRead_LostRoundIsRepeated(t *testing.T) {
 	c := replicating(t, 2, 1)
 	c.after(heartbeatPace)

@@ -83,6 +83,7 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 		c.refuse(m, why)
 		return
 	}
+	p.heardMoment(r.Moment)
 	p.acknowledged(r.Match, c.now.Mono)
 }
 

@@ -363,7 +363,7 @@ func (c *Core) onInstallSnapshot(m Message, r InstallSnapshot) {
 func (c *Core) acknowledgeSnapshot(leader Peer, last EntryID) {
 	c.termLeader.proved = max(c.termLeader.proved, last.Index)
 	c.commitTo(min(last.Index, c.log.Last.Index))
-	c.promiseLog(leader, AppendReply{Match: last.Index}, last.Index)
+	c.promiseLog(leader, AppendReply{Match: last.Index, Moment: c.moment(leader)}, last.Index)
 }
 
 // acceptOffer asks for the bytes of an offered snapshot. If this member has already asked for them, the host continues from

@@ -1,6 +1,9 @@
 package fuzzy
 
-import "github.com/coxswain/raft"
+import (
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
+)
 
 // checker sees the whole cluster; no member does. The cost of a check does not grow with the run, because logs are compared
 // by hashes of their contents.
@@ -34,6 +37,7 @@ type committedEntry struct {
 
 	state uint64 // digest of a machine's state after it applies the entry
 	slot  slot
+	at    sim.Time // when it was committed first
 }
 
 type seenEntry struct {
@@ -94,6 +98,7 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkConversation(n, before, events, out)
 	k.checkOutdated(n, out)
 	k.checkLeases(n, before, events, out)
+	k.checkFresh(n, out.Fresh)
 	k.checkLimits(n, before, events, out)
 	k.checkSettled(n, out)
 	k.checkMarks(n, before, events, out)

@@ -183,7 +183,7 @@ func (k *checker) extend(n *node, to raft.Index) {
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
 		k.machine.apply(s.command)
-		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s})
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s, k.c.now()})
 		if s.entry.Kind == raft.EntryCommand {
 			k.checkCommand(n, s.entry)
 		}

@@ -396,6 +396,17 @@ var clusterBreaches = []breach{
 		follower.machine.history++
 		k.checkState(follower)
 	}},
+	{"G23", func(_ *cluster, k *checker, _, follower *node) {
+		k.checkFresh(follower, raft.Freshness{Since: raft.Moment{At: follower.now().Mono + 1}, Index: k.committed()})
+	}},
+	{"G23", func(_ *cluster, k *checker, _, follower *node) {
+		k.checkFresh(follower, raft.Freshness{Since: raft.Moment{At: follower.now().Mono}, Index: 1})
+	}},
+	{"G23", func(c *cluster, _ *checker, _, follower *node) {
+		follower.applied = 1
+		follower.ages = pipeline.Ages{{Since: raft.Moment{At: follower.now().Mono}, Index: 1}}
+		c.work.readStale(follower)
+	}},
 	{"G14", func(_ *cluster, k *checker, lead, follower *node) {
 		k.checkLeaving(lead, message(follower, lead, 1, raft.ReadRequest{}))
 	}},

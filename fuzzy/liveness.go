@@ -416,6 +416,9 @@ func (c *cluster) unsent() (messages int) {
 
 const quietTimeouts = 6
 
+// beatMessages is how many messages a heartbeat takes: the heartbeat, its answer, and what the round has proved.
+const beatMessages = 3
+
 // quietTime returns the time for which the cluster gets no requests. It is long enough to answer earlier retries, such as the
 // retries of a forwarded read.
 func (p *Profile) quietTime() sim.Time {
@@ -429,7 +432,7 @@ func (l *liveness) end() {
 		c.mustHold(l.leader.status.Role == raft.Leader || l.takeovers < c.stats.Takeovers || c.impatient(l.leader) || l.succeeded(), "L4", "%s lost its leadership in an idle cluster", l.leader)
 		// A leader whose disk stalls appends a no-op. Until a follower has written it, the leader repeats that append.
 		timeouts := int((c.profile.quietTime()+2*c.profile.World.Disk)/c.profile.ElectionTimeout + 2)
-		beats := (len(c.nodes) - 1) * 2 * 3 * timeouts * max(1, c.profile.Node.Unequal)
+		beats := (len(c.nodes) - 1) * beatMessages * 3 * timeouts * max(1, c.profile.Node.Unequal)
 		c.mustHold(c.net.Sent-l.sent <= beats+2*l.late, "L8", "%d messages of an idle cluster in %v", c.net.Sent-l.sent, c.profile.quietTime())
 	}
 	repairs := c.check.conflicts - l.clashes

@@ -72,7 +72,8 @@ type node struct {
 	left           []raft.Message // what has left or was dropped of the messages that a sender is delivering
 	applyTo        raft.EntryID
 	applied        raft.Index
-	appliedMost    raft.Index // highest applied index of any life with this disk
+	ages           pipeline.Ages // of this process
+	appliedMost    raft.Index    // highest applied index of any life with this disk
 	hang           hang
 	duty           duty
 	machine        machine // with the entries up to applied
@@ -171,6 +172,7 @@ func (n *node) start() {
 		return
 	}
 	n.hosted.start()
+	n.ages = nil
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}

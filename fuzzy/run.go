@@ -53,6 +53,8 @@ type Stats struct {
 	Requests                                 int // begun by clients in the first phase
 	Changes                                  int // changes of members requested by admins in the first phase
 	Changed                                  int // changes of members answered as made
+	Ages                                     int // proofs of how old a state is
+	StaleReads, StaleRefused                 int // reads with such a proof, and those without any
 	Forwards                                 int // how often a member that does not lead has sent a write to the leader
 	Forwarded                                int // writes of these that were answered as applied
 	Errands, ErrandsDone                     int // changes and transfers that were forwarded so, with repetitions; those that were carried out

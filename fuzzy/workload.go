@@ -117,6 +117,7 @@ func (w *workload) begin(i int) {
 	cl := &w.clients[i]
 	roll := w.random.IntN(sim.Million)
 	n := w.c.nodes[cl.node]
+	w.readStale(n)
 	switch {
 	case roll < load.Transfers && w.c.phase == safetyPhase:
 		cl.open = w.transfer(n, i)

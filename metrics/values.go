@@ -98,6 +98,8 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.LeaseReads) }),
 	counter("lease_fallbacks_total", "Reads by lease for which there was no lease.",
 		func(m node.Metrics) float64 { return float64(m.LeaseFallbacks) }),
+	staleReads("served", func(m node.Metrics) uint64 { return m.StaleReads }),
+	staleReads("refused", func(m node.Metrics) uint64 { return m.StaleReadsRefused }),
 	counter("commands_applied_total", "Commands that the FSM has applied.",
 		func(m node.Metrics) float64 { return float64(m.CommandsApplied) }),
 
@@ -180,6 +182,14 @@ func forwards(outcome string, read func(node.ForwardOutcomes) uint64) value[node
 		describe("forwards_total", "Requests between members: sent to the leader, and what became of them; refused: from others.", prometheus.Labels{"outcome": outcome}),
 		prometheus.CounterValue,
 		func(m node.Metrics) float64 { return float64(read(m.Forwards)) },
+	}
+}
+
+func staleReads(outcome string, read func(node.Metrics) uint64) value[node.Metrics] {
+	return value[node.Metrics]{
+		describe("stale_reads_total", "Reads of a state that may be old: served, or refused as too old.", prometheus.Labels{"outcome": outcome}),
+		prometheus.CounterValue,
+		func(m node.Metrics) float64 { return float64(read(m)) },
 	}
 }
 

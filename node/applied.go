@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/pipeline"
 )
 
 // appliedIndex holds the index up to which the FSM has applied the log, and the callers that wait for a higher one.
 type appliedIndex struct {
 	at    atomic.Uint64
+	ages  atomic.Pointer[pipeline.Ages] // only the loop stores it; nil: nothing is proved
 	calls *fsmCalls
 
 	mu      sync.Mutex
@@ -49,6 +51,28 @@ type indexWaiter struct {
 }
 
 func (p *appliedIndex) index() raft.Index { return raft.Index(p.at.Load()) }
+
+// prove takes what the core has proved about the age of states, if it has. Only the loop calls it.
+func (p *appliedIndex) prove(f raft.Freshness) {
+	if f == (raft.Freshness{}) {
+		return
+	}
+	var ages pipeline.Ages
+	if before := p.ages.Load(); before != nil {
+		ages = *before
+	}
+	ages = ages.With(f, p.index())
+	p.ages.Store(&ages)
+}
+
+// provedAt returns the latest time at which a state with applied applied held everything that was committed. It returns 0 if
+// nothing is proved.
+func (p *appliedIndex) provedAt(applied raft.Index) raft.Time {
+	if ages := p.ages.Load(); ages != nil {
+		return ages.Since(applied)
+	}
+	return 0
+}
 
 // advance is called by the applier.
 func (p *appliedIndex) advance(to raft.Index) {

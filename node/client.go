@@ -110,13 +110,16 @@ func (n *Node) ReadIndex(ctx context.Context) (raft.Index, error) {
 }
 
 // ReadIndexWith is ReadIndex for a state that is as fresh as c says: see [raft.Consistency]. Its errors are those of ReadIndex,
-// and *raft.MaxAgeError.
+// and *raft.MaxAgeError. With raft.Stale it waits for nothing: it returns what this member has applied, or a *TooStaleError.
 func (n *Node) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err
 	}
-	if c == raft.Lease {
+	switch maxAge := c.MaxAge(); {
+	case c == raft.Lease:
 		return n.readByLease(ctx)
+	case maxAge > 0:
+		return n.readStale(ctx, maxAge)
 	}
 	return n.ReadIndex(ctx)
 }

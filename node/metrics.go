@@ -45,6 +45,8 @@ type Metrics struct {
 	Leased            bool   // gauge: this member leads and has a lease
 	LeaseReads        uint64 // reads with raft.Lease that a lease has answered
 	LeaseFallbacks    uint64 // reads with raft.Lease for which there was no lease: they are in Reads, too
+	StaleReads        uint64 // reads with raft.Stale that were served
+	StaleReadsRefused uint64 // those that were refused with *TooStaleError
 	CommandsApplied   uint64
 	Writes            uint64
 	EntriesWritten    uint64
@@ -183,6 +185,7 @@ type counters struct {
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
 	leaseReads, leaseFallbacks                           atomic.Uint64
+	staleReads, staleRefused                             atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
 	messagesSent, entriesSent, received                  atomic.Uint64
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
@@ -336,6 +339,7 @@ func (n *Node) Metrics() Metrics {
 		},
 		Forwards: ForwardOutcomes{c.forwards.sent.Load(), c.forwards.notApplied.Load(), c.forwards.unknown.Load(), c.forwards.refused.Load()},
 		Reads:    c.reads.Load(), LeaseReads: c.leaseReads.Load(), LeaseFallbacks: c.leaseFallbacks.Load(), CommandsApplied: c.commands.Load(),
+		StaleReads: c.staleReads.Load(), StaleReadsRefused: c.staleRefused.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{

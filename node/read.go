@@ -21,7 +21,8 @@ func (n *Node) Read(ctx context.Context, f func()) error {
 	return n.ReadWith(ctx, raft.Linearizable, f)
 }
 
-// ReadWith is Read of a state that is as fresh as c says: see [raft.Consistency]. Its errors are those of ReadIndexWith.
+// ReadWith is Read of a state that is as fresh as c says: see [raft.Consistency]. Its errors are those of ReadIndexWith. With
+// raft.Stale, the state is at most that old when f begins, even if f had to wait for its turn.
 func (n *Node) ReadWith(ctx context.Context, c raft.Consistency, f func()) error {
 	if f == nil {
 		return errors.New("raft: Read needs a function; it is nil")
@@ -37,6 +38,11 @@ func (n *Node) ReadWith(ctx context.Context, c raft.Consistency, f func()) error
 		return err
 	}
 	defer ended()
+	if maxAge := c.MaxAge(); maxAge > 0 {
+		if _, err := n.atMost(maxAge); err != nil { // it has grown older while this call waited
+			return err
+		}
+	}
 	f()
 	return nil
 }

@@ -43,6 +43,8 @@ type Status struct {
 	Persisted raft.Index // last entry that is durable on this member
 	Commit    raft.Index // last entry that is known to be committed
 	Applied   raft.Index // last entry that the FSM has applied
+	// Age is how old that state is at most: a read with raft.Stale of at least this age is served. It is 0 if nothing is proved.
+	Age time.Duration
 	// Applying is how long the present call of the FSM, or function of Read, has been running. It is 0 if none is running. If
 	// a call never ends, it may wait for a goroutine that waits for the node: see ErrWithinFSM.
 	Applying     time.Duration
@@ -179,7 +181,7 @@ func (m *MemberStatus) stuck() bool { return m.earlier && (m.State == "snapshot"
 // Status returns what the node knows now. Any goroutine may call it, even after the node has ended. It waits for the
 // loop, which never blocks.
 func (n *Node) Status() Status {
-	applied := n.applied.index() // first, so that it is not beyond Commit
+	applied, age := n.stateAge() // first, so that it is not beyond Commit
 	core := n.coreStatus()
 	wiped := n.identity.wiped.Load()
 	proposals, _, bytes := n.requests.depth()
@@ -190,7 +192,7 @@ func (n *Node) Status() Status {
 		Lease: n.lease.remaining(n.now().Mono), LeaseDuration: core.Config.LeaseDuration,
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
-		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),
+		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Age: age, Applying: n.fsmCalls.since(),
 		Bootstrapped: core.Cluster != raft.ClusterID{}, Wiped: wiped, suspected: core.Suspected.ID, told: core.Heard.From != "", founds: len(n.cfg.Founders) > 0,
 		DiskStalled: core.DiskStalled, FSMHangs: core.FSMHangs, NoRoom: noRoom(n.roomWatch.trouble.get()), SmallDisk: textOf(n.disk.get()),
 		Pending: proposals, PendingBytes: bytes, Err: cmp.Or(n.Err(), n.markError()),

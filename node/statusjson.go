@@ -36,6 +36,7 @@ type statusJSON struct {
 	Commit       raft.Index        `json:"commit"`
 	Applied      raft.Index        `json:"applied"`
 	Applying     string            `json:"applying"`
+	Age          string            `json:"age"` // "0s": nothing is proved about it
 	Bootstrapped bool              `json:"bootstrapped"`
 	Missing      []string          `json:"missing"`
 	Wiped        bool              `json:"wiped"`
@@ -164,7 +165,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level, AppVersionMin: s.AppVersionMin,
 		Lease: s.Lease.String(), LeaseDuration: s.LeaseDuration.String(),
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
-		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(),
+		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(), Age: s.Age.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
 		MajorityLost: s.MajorityLost, LeaderReason: s.LeaderReason, DiskStalled: s.DiskStalled, FSMHangs: s.FSMHangs, NoRoom: s.NoRoom,
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,

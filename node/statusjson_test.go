@@ -37,7 +37,7 @@ func fullStatus() Status {
 			Restoring: &Transfer{ID: raft.EntryID{Term: 2, Index: 4}, Peer: "n2", Done: 100, Total: 4096, Since: time.Minute, Left: time.Second},
 			Err:       ErrWithinFSM, SendErr: raft.ErrOverloaded, ReceiveErr: raft.ErrClosed, Unsupported: "no",
 		},
-		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second,
+		Last: raft.EntryID{Term: 3, Index: 9}, LogBytes: 512, Persisted: 8, Commit: 7, Applied: 6, Applying: 2 * time.Second, Age: 80 * time.Millisecond,
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
 		DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 		InOffice: time.Minute, Cause: raft.CauseNews, Successors: []raft.NodeID{"n1", "n3"}, Backoff: 10 * time.Second, Caretaker: true,

@@ -81,6 +81,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
 		w.setPromise(b.Promise)
+		w.setMoment(b.Moment)
 		return frameAppendReply, nil, nil
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
@@ -92,6 +93,8 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.Commit, w.Span = uint64(b.Commit), uint64(b.Span)
 		w.setSuccessors(b.Successors)
 		w.setPromise(b.Promise)
+		w.setMoment(b.Fresh.Since)
+		w.Index = uint64(b.Fresh.Index)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
@@ -99,6 +102,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		w.AppVersion = b.AppVersion
 		w.setPromise(b.Promise)
+		w.setMoment(b.Moment)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -203,7 +207,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
 		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left,
-		w.PromiseSentAt, w.PromiseDuration)
+		w.PromiseSentAt, w.PromiseDuration, w.MomentStart, w.MomentAt)
 }
 
 func (w *wireMessage) setPromise(p raft.Promise) {
@@ -222,9 +226,20 @@ func (w *wireMessage) setSuccessors(peers []raft.Peer) {
 	}
 }
 
+func (w *wireMessage) setMoment(m raft.Moment) {
+	w.MomentStart, w.MomentAt = m.StartCount, uint64(m.At)
+}
+
+func (w *wireMessage) moment() raft.Moment {
+	return raft.Moment{StartCount: w.MomentStart, At: raft.Time(w.MomentAt)}
+}
+
 func (d *decoder) heartbeat() (raft.Body, error) {
 	w := &d.wire
-	b := raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span), Promise: w.promise()}
+	b := raft.Heartbeat{
+		Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span), Promise: w.promise(),
+		Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
+	}
 	for rest := w.Successors; len(rest) > 0; {
 		n := int(rest[0])
 		if len(rest) < 1+n+8 {
@@ -266,7 +281,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameAppendRequest:
 		return w.appendRequest(rest)
 	case frameAppendReply:
-		return raft.AppendReply{Match: raft.Index(w.Match), Promise: w.promise()}, nil
+		return raft.AppendReply{Match: raft.Index(w.Match), Promise: w.promise(), Moment: w.moment()}, nil
 	case frameAppendConflict:
 		return raft.AppendConflict{
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
@@ -276,7 +291,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Promise: w.promise(),
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Promise: w.promise(), Moment: w.moment(),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil

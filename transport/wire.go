@@ -70,6 +70,8 @@ type wireMessage struct {
 
 	PromiseSentAt   uint64 `codec:"ps,omitempty"` // in nanoseconds, on the leader's clock
 	PromiseDuration uint64 `codec:"pd,omitempty"` // in nanoseconds
+	MomentStart     uint64 `codec:"ms,omitempty"` // with MomentAt: a raft.Moment
+	MomentAt        uint64 `codec:"mt,omitempty"`
 
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
@@ -114,6 +116,8 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytes("ls", &w.List)
 	c.number("lt", &w.LastTerm)
 	c.number("m", &w.Match)
+	c.number("ms", &w.MomentStart)
+	c.number("mt", &w.MomentAt)
 	c.number("n", &w.Counter)
 	c.bytes("o", &w.Bootstrapper)
 	c.number("oi", &w.BootstrapperIncarnation)

@@ -2,9 +2,6 @@ package zoo
 
 // verdicts: what a status reports about members, and which members count.
 var verdicts = []Mutant{
-	testedFile("O01", "a member that did not count gets each heartbeat until it reports that it counts again", "its heartbeats are skipped under load",
-		"tests", ".", "TestHeartbeat_ReplySaysWhatHinders",
-		value("heartbeat.go", `p.hindered == 0`, `true`)),
 	testedFile("O02", "a member without room reports that to its leader", "it does not", "tests", "node", "TestTolerance_DoesNotCountVotersWithoutRoom",
 		value("node/sender.go", `ok && s.node.roomWatch.trouble.get() != nil`, `false`)),
 	testedFile("O03", "a voter with a verdict does not count unless the table says so", "it counts", "tests", "node", "TestVerdicts_DecideWhoCounts",

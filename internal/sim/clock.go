@@ -6,7 +6,8 @@ type Clock struct {
 	local   Time  // local time of the last change
 	drift   int64 // millionths by which it is too fast
 	stopped bool
-	wall    int64 // offset of the wall clock
+	wall    int64   // offset of the wall clock
+	past    []Clock // the clock before each change
 }
 
 // Local returns the local time, which never decreases.
@@ -34,6 +35,15 @@ func (c *Clock) Shows(local, now Time) Time {
 	return max(now, c.since+Time(d/rate*Million+d%rate*Million/rate)+1)
 }
 
+// Showed returns the local time at an earlier true time.
+func (c *Clock) Showed(then Time) Time {
+	at := c
+	for i := len(c.past) - 1; i >= 0 && then < at.since; i-- {
+		at = &c.past[i]
+	}
+	return at.Local(then)
+}
+
 // Wall returns the wall-clock time. It follows the clock, and can jump.
 func (c *Clock) Wall(now Time) int64 { return int64(c.Local(now)) + c.wall }
 
@@ -59,6 +69,9 @@ func (c *Clock) Resume(now Time) {
 func (c *Clock) Jump(by int64) { c.wall += by }
 
 func (c *Clock) settle(now Time) {
+	before := *c
+	before.past = nil
+	c.past = append(c.past, before)
 	c.local = c.Local(now)
 	c.since = now
 }

@@ -207,6 +207,9 @@ func TestClock_DriftsStopsAndNeverFalls(t *testing.T) {
 	assert.Equal(t, c.Local(300), c.Local(900))
 	assert.Equal(t, Never, c.Shows(1000, 900))
 	c.Resume(900)
+	for then, showed := range map[Time]Time{50: 50, 100: 100, 200: 210, 300: 320, 600: 320, 900: 320, 1000: 430} {
+		assert.Equal(t, showed, c.Showed(then), "at %d", then)
+	}
 	assert.Equal(t, c.Local(900), Time(320))
 	before := c.Wall(900)
 	c.Jump(-1000)

@@ -9,6 +9,7 @@ import (
 // Messages returns messages of every type from one peer to another. Together they set every field.
 func Messages(from, to raft.Peer) []raft.Message {
 	id := raft.RPCID{StartCount: 3, Counter: 14}
+	moment := raft.Moment{StartCount: 3, At: 1 << 50}
 	last := raft.EntryID{Term: 6, Index: 21}
 	list := raft.NewConfiguration([]raft.Member{
 		{ID: "m1", Address: "localhost:1", Meta: "http://one", Incarnation: 11},
@@ -33,7 +34,9 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.AppendReply{Match: 20, Promise: raft.Promise{SentAt: 77_000_000, Duration: 90_000_000}},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
 		raft.Heartbeat{Round: id, Commit: 20, Successors: []raft.Peer{{ID: "n2", Incarnation: 1 << 63}, {ID: "n3", Incarnation: 3}}, Span: 10_000_000, Promise: raft.Promise{SentAt: 78_000_000, Duration: 100_000_000}},
-		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7, Promise: raft.Promise{SentAt: 78_000_000, Duration: 100_000_000}},
+		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7, Promise: raft.Promise{SentAt: 78_000_000, Duration: 100_000_000}, Moment: moment},
+		raft.AppendReply{Match: 20}, raft.AppendReply{Match: 20, Moment: moment},
+		raft.Heartbeat{Commit: 20, Fresh: raft.Freshness{Since: moment, Index: 21}},
 		raft.ReadRequest{ID: id},
 		raft.ReadReply{ID: id, OK: true, Index: 20}, raft.ReadReply{ID: id, Refusal: raft.RefusedNotLeader},
 		raft.TimeoutNow{Named: true},

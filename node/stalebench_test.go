@@ -1,0 +1,73 @@
+package node_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/node"
+)
+
+// BenchmarkStale compares reads of a state that is at most a second old with linearizable reads, in turns, on a follower of
+// three members with TCP between them. It reports the medians of b.N rounds.
+func BenchmarkStale(b *testing.B) {
+	_, others := forwardingCluster(b, "memory")
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint(callers, "-callers"), func(b *testing.B) {
+			var rates [2][]float64 // linearizable, stale
+			for range b.N {
+				for i, c := range []raft.Consistency{raft.Linearizable, raft.Stale(time.Second)} {
+					rates[i] = append(rates[i], readsPerSecond(b, others[0], c, callers))
+				}
+			}
+			m := medians(rates)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(m[0], "linearizable/s")
+			b.ReportMetric(m[1], "stale/s")
+			b.ReportMetric(m[1]/m[0], "ratio")
+			b.ReportMetric(float64(callers)*1e6/m[1], "µs-each")
+		})
+	}
+}
+
+// readsPerSecond lets callers read for half a second.
+func readsPerSecond(b *testing.B, n *node.Node, c raft.Consistency, callers int) float64 {
+	var reads atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for range callers {
+		all.Go(func() {
+			for count := int64(0); ; count++ {
+				if count%16 == 0 && time.Since(began) > 500*time.Millisecond {
+					reads.Add(count)
+					return
+				}
+				if _, err := n.ReadIndexWith(b.Context(), c); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(reads.Load()) / time.Since(began).Seconds()
+}
+
+// A read of a state that may be old costs no allocation, and waits for nobody.
+func TestStale_CostsNoAllocation(t *testing.T) {
+	l := newLoopback(t, 1)
+	n := l.nodes[0]
+	require.NoError(t, n.Ready(t.Context()))
+	ctx, fresh := t.Context(), raft.Stale(time.Hour)
+	for n.Status().Age == 0 { // until the next heartbeat
+		_, err := n.Propose(ctx, []byte("x"))
+		require.NoError(t, err)
+	}
+	allocations := testing.AllocsPerRun(100, func() { _, _ = n.ReadIndexWith(ctx, fresh) })
+	require.Zero(t, int(allocations))
+}
