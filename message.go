@@ -121,11 +121,15 @@ type AppendRequest struct {
 	Commit       Index   // leaderCommit
 	Acknowledged Index   // matchIndex of the receiver, at most Prev: a receiver that lacks it has lost entries
 	Entries      []Entry // empty when the message leaves the core: the sender fills it in from the span
+	Promise      Promise // asked of the receiver
 	Generation   uint64  // of the log; only for the sender, which drops a request of an earlier one: see SendDropped
 }
 
 // AppendReply says that the sender durably holds the leader's log up to Match.
-type AppendReply struct{ Match Index }
+type AppendReply struct {
+	Match   Index
+	Promise Promise // granted when the request came
+}
 
 // AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
 // Hint (dissertation §3.5).
@@ -143,6 +147,7 @@ type Heartbeat struct {
 	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
 	Successors []Peer
 	Span       Time
+	Promise    Promise // asked of the receiver
 }
 
 // HeartbeatReply echoes the round.
@@ -154,6 +159,7 @@ type HeartbeatReply struct {
 	Hindered   Hindrance // at present; the core leaves HinderedNoRoom to the host
 	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
+	Promise    Promise   // granted when the heartbeat came
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The

@@ -154,6 +154,7 @@ func (c *Core) advanceTransfer() {
 		return
 	case !t.sent:
 		t.sent, t.round = true, c.leader.round
+		c.leader.leaseEnded = true
 		t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)
 	}
 	if t.sentAt = c.now.Mono; !waits {

@@ -93,6 +93,7 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkClosing(n, events, out)
 	k.checkConversation(n, before, events, out)
 	k.checkOutdated(n, out)
+	k.checkLeases(n, before, events, out)
 	k.checkLimits(n, before, events, out)
 	k.checkSettled(n, out)
 	k.checkMarks(n, before, events, out)

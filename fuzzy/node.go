@@ -91,6 +91,7 @@ type node struct {
 	hands  hands
 	delays delays
 	news   news
+	lease  raft.LeaderLease
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 
@@ -192,6 +193,7 @@ func (n *node) start() {
 	n.c.begin(n, "start")
 	n.takeWrite(&out)
 	n.seen.begin(n)
+	n.lease = out.Lease
 	n.c.check.checkStart(n, &out)
 	n.c.check.checkMessageIDs(n, &out)
 	n.c.finish(n, &out)

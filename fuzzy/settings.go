@@ -133,6 +133,10 @@ var settings = []setting{
 	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
 	{"members-pace", func(p *Profile) any { return &p.Members.Pace }, 0, 100},
 
+	{"lease-duration", func(p *Profile) any { return &p.Leases.Duration }, 0, timeMax},
+	{"lease-reads", func(p *Profile) any { return &p.Leases.Reads }, 0, sim.Million},
+	{"lease-turns", func(p *Profile) any { return &p.Leases.Turns }, 0, sim.Million},
+
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},
 	{"world-step", func(p *Profile) any { return &p.World.Step }, 0, timeMax},

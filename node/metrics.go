@@ -42,6 +42,9 @@ type Metrics struct {
 	ProposalsFailed   ProposalFailures
 	Forwards          ForwardOutcomes
 	Reads             uint64
+	Leased            bool   // gauge: this member leads and has a lease
+	LeaseReads        uint64 // reads with raft.Lease that a lease has answered
+	LeaseFallbacks    uint64 // reads with raft.Lease for which there was no lease: they are in Reads, too
 	CommandsApplied   uint64
 	Writes            uint64
 	EntriesWritten    uint64
@@ -179,6 +182,7 @@ type counters struct {
 	staleMembers                                         atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
+	leaseReads, leaseFallbacks                           atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
 	messagesSent, entriesSent, received                  atomic.Uint64
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
@@ -331,7 +335,7 @@ func (n *Node) Metrics() Metrics {
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
 		},
 		Forwards: ForwardOutcomes{c.forwards.sent.Load(), c.forwards.notApplied.Load(), c.forwards.unknown.Load(), c.forwards.refused.Load()},
-		Reads:    c.reads.Load(), CommandsApplied: c.commands.Load(),
+		Reads:    c.reads.Load(), LeaseReads: c.leaseReads.Load(), LeaseFallbacks: c.leaseFallbacks.Load(), CommandsApplied: c.commands.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{
@@ -385,6 +389,7 @@ func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
 	m.Wiped, m.Removed = n.identity.wiped.Load(), n.removed.Load() != nil
+	m.Leased = n.lease.remaining(n.now().Mono) > 0
 	members := n.Members()
 	m.SettingsDiffer = n.identity.differing()
 	m.ConfigIndex, m.ConfigJoint, m.FeatureLevel = members.Index, members.Joint(), members.Level

@@ -71,6 +71,8 @@ type Node struct {
 	appendBytesMax int
 	restoring      atomic.Pointer[restoring] // nil: none is running
 
+	lease lease
+
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
 	loopEnded  chan struct{}  // closed once lastStatus is set
@@ -293,9 +295,10 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 // out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write, and process
 // never sends Then.
 //
-// process updates the log cache first. So the cache holds each entry, and the log's generation, before a reader can ask for
+// process publishes the lease first, and then updates the log cache. So the cache holds each entry, and the log's generation, before a reader can ask for
 // them.
 func (n *Node) process(out raft.Output) {
+	n.lease.publish(out.Lease)
 	if log := out.Write.Log; log != nil {
 		if log.Reset {
 			n.applier.abandon()

@@ -31,6 +31,9 @@ type Status struct {
 	Level uint64 // feature level of the cluster, see raft.Configuration
 	// AppVersionMin is as Node.AppVersionMin returns it.
 	AppVersionMin uint64
+	// Lease is how long the lease of this member still runs, see docs/reads.md. It is 0 if it does not lead, or has no lease.
+	// LeaseDuration is how long leases last in this cluster; 0: there are none.
+	Lease, LeaseDuration time.Duration
 	// Change says what a change of members waits for. It is nil if no change is running, or if this member does not lead.
 	Change    *ChangeStatus
 	Base      raft.EntryID // the log begins after it; zero: at entry 1
@@ -98,18 +101,6 @@ type Status struct {
 	told, founds bool          // of a cluster: see Node.Heard; with Config.Founders
 	patience     time.Duration // heardTimeouts
 	appliesLate  time.Duration // see appliedIndex.late
-}
-
-// CertificateStatus is about the certificate with which a member proves who it is.
-type CertificateStatus struct {
-	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
-	// then, and is negative afterwards.
-	NotAfter time.Time `json:"not_after"`
-	DaysLeft int       `json:"days_left"`
-	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
-	Refused bool `json:"refused"`
-	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
-	Problem string `json:"problem"`
 }
 
 // MemberStatus is what a node knows about one member of its configuration.
@@ -196,6 +187,7 @@ func (n *Node) Status() Status {
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
 		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level, AppVersionMin: core.AppVersionMin,
+		Lease: n.lease.remaining(n.now().Mono), LeaseDuration: core.Config.LeaseDuration,
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Applying: n.fsmCalls.since(),

@@ -76,9 +76,11 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setLast(b.Last)
 		w.PrevTerm, w.PrevIndex = uint64(b.Prev.Term), uint64(b.Prev.Index)
 		w.Commit, w.Acked = uint64(b.Commit), uint64(b.Acknowledged)
+		w.setPromise(b.Promise)
 		return frameAppendRequest, b.Entries, nil
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
+		w.setPromise(b.Promise)
 		return frameAppendReply, nil, nil
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
@@ -89,12 +91,14 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setID(b.Round)
 		w.Commit, w.Span = uint64(b.Commit), uint64(b.Span)
 		w.setSuccessors(b.Successors)
+		w.setPromise(b.Promise)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		w.AppVersion = b.AppVersion
+		w.setPromise(b.Promise)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -198,7 +202,16 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 // checkNumbers checks all terms, indexes, start counts and counters.
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
-		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left)
+		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left,
+		w.PromiseSentAt, w.PromiseDuration)
+}
+
+func (w *wireMessage) setPromise(p raft.Promise) {
+	w.PromiseSentAt, w.PromiseDuration = uint64(p.SentAt), uint64(p.Duration)
+}
+
+func (w *wireMessage) promise() raft.Promise {
+	return raft.Promise{SentAt: raft.Time(w.PromiseSentAt), Duration: raft.Time(w.PromiseDuration)}
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -211,7 +224,7 @@ func (w *wireMessage) setSuccessors(peers []raft.Peer) {
 
 func (d *decoder) heartbeat() (raft.Body, error) {
 	w := &d.wire
-	b := raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span)}
+	b := raft.Heartbeat{Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span), Promise: w.promise()}
 	for rest := w.Successors; len(rest) > 0; {
 		n := int(rest[0])
 		if len(rest) < 1+n+8 {
@@ -253,7 +266,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameAppendRequest:
 		return w.appendRequest(rest)
 	case frameAppendReply:
-		return raft.AppendReply{Match: raft.Index(w.Match)}, nil
+		return raft.AppendReply{Match: raft.Index(w.Match), Promise: w.promise()}, nil
 	case frameAppendConflict:
 		return raft.AppendConflict{
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
@@ -263,7 +276,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion,
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Promise: w.promise(),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
@@ -359,7 +372,7 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	}
 	r := raft.AppendRequest{
 		Prev: entryID(w.PrevTerm, w.PrevIndex), Last: w.last(), Commit: raft.Index(w.Commit),
-		Acknowledged: raft.Index(w.Acked), Entries: entries,
+		Acknowledged: raft.Index(w.Acked), Entries: entries, Promise: w.promise(),
 	}
 	at := r.Prev
 	for _, e := range entries {

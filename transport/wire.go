@@ -68,6 +68,9 @@ type wireMessage struct {
 
 	AppVersion uint64 `codec:"av,omitempty"`
 
+	PromiseSentAt   uint64 `codec:"ps,omitempty"` // in nanoseconds, on the leader's clock
+	PromiseDuration uint64 `codec:"pd,omitempty"` // in nanoseconds
+
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
 	At       uint64 `codec:"sa,omitempty"`
@@ -115,7 +118,9 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytes("o", &w.Bootstrapper)
 	c.number("oi", &w.BootstrapperIncarnation)
 	c.flag("ok", &w.OK)
+	c.number("pd", &w.PromiseDuration)
 	c.number("pi", &w.PrevIndex)
+	c.number("ps", &w.PromiseSentAt)
 	c.number("pt", &w.PrevTerm)
 	c.small("rr", &w.Refusal)
 	c.bytes("s", &w.Snapshot)
@@ -172,10 +177,10 @@ func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 
 // decodeOwn decodes the output of encode. For any other input it returns false and may leave w half filled.
 func (w *wireMessage) decodeOwn(meta []byte) bool {
-	if len(meta) == 0 || meta[0]&^fixMapMax != msgpackFixMap {
+	c, ok := beginFields(meta)
+	if !ok {
 		return false
 	}
-	c := fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
 	c.next()
 	w.fields(&c)
 	return c.complete()
