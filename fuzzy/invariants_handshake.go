@@ -295,7 +295,10 @@ func (n *node) endKeepingIn(d sim.Time) {
 
 // kept ends the write that stores the memory. Now the mark or the memory is durable, and the peers that wait for this shake
 // hands again.
-func (n *node) kept() {
+func (n *node) kept(number int64) {
+	if number != n.hands.keeps {
+		return
+	}
 	d := &n.disk
 	if wait := d.stallTill - n.c.now(); wait > 0 {
 		n.endKeepingIn(wait)

@@ -49,9 +49,7 @@ func (n *node) handle(e event) {
 	case evRedial:
 		n.redials()
 	case evKept:
-		if e.a == n.hands.keeps {
-			n.kept()
-		}
+		n.kept(e.a)
 	case evResume:
 		n.resume()
 	case evEnd:

@@ -56,18 +56,22 @@ func (j *jobs) run(ctx context.Context, n *node.Node) {
 }
 
 // transfer begins to transfer a member's leadership, once it has heard the target in its term. It returns the channel of the result.
-func transfer(n *node.Node, to raft.NodeID) chan error {
+func transfer(c *rafttest.Cluster, n *node.Node, to raft.NodeID) chan error {
 	transferred := make(chan error, 1)
-	go func() {
-		for {
-			err := n.TransferLeadership(context.Background(), to)
-			if !errors.Is(err, node.ErrNoTarget) {
-				transferred <- err
-				return
+	c.Await("the leader to hear its target", func() bool {
+		go func() { transferred <- n.TransferLeadership(context.Background(), to) }()
+		synctest.Wait()
+		select {
+		case err := <-transferred:
+			transferred <- err
+			if errors.Is(err, node.ErrNoTarget) {
+				<-transferred
+				return false
 			}
-			time.Sleep(time.Millisecond)
+		default:
 		}
-	}()
+		return true
+	})
 	return transferred
 }
 
@@ -178,7 +182,7 @@ func TestRunAsLeader_ATransferWaitsForItsEnd(t *testing.T) {
 		mu.Lock()
 		present = s
 		mu.Unlock()
-		transferred, proposed := transfer(c.Node(s.member), ""), make(chan error, 1)
+		transferred, proposed := transfer(c, c.Node(s.member), ""), make(chan error, 1)
 		assert.Contains(t, s.cause(t).Reason, "transferred")
 		go func() { _, err := c.Node(s.member).Propose(t.Context(), []byte("a")); proposed <- err }()
 		time.Sleep(900 * time.Millisecond)
@@ -201,7 +205,7 @@ func TestRunAsLeader_ATransferWaitsForItsEnd(t *testing.T) {
 		mu.Lock()
 		present = next
 		mu.Unlock()
-		transferred = transfer(c.Node(next.member), s.member)
+		transferred = transfer(c, c.Node(next.member), s.member)
 		next.cause(t)
 		next.end <- nil
 		require.NoError(t, <-transferred)
@@ -220,13 +224,13 @@ func TestRunAsLeader_ATransferWaitsNoLongerThanItsBound(t *testing.T) {
 		}
 		s := <-j.shifts
 		began := time.Now()
-		require.NoError(t, <-transfer(c.Node(s.member), ""))
+		require.NoError(t, <-transfer(c, c.Node(s.member), ""))
 		assert.GreaterOrEqual(t, time.Since(began), time.Second)
 		assert.Less(t, time.Since(began), 2*time.Second)
 		next := <-j.shifts
 		require.NotEqual(t, s.member, next.member)
 
-		transferred := transfer(c.Node(next.member), s.member)
+		transferred := transfer(c, c.Node(next.member), s.member)
 		next.cause(t)
 		next.end <- nil
 		require.NoError(t, <-transferred)
@@ -250,7 +254,7 @@ func TestRunAsLeader_ATransferWithoutAFunctionDoesNotWait(t *testing.T) {
 		s.end <- nil
 		require.NoError(t, <-j.ended)
 		began := time.Now()
-		require.NoError(t, <-transfer(n, ""))
+		require.NoError(t, <-transfer(c, n, ""))
 		assert.Less(t, time.Since(began), 100*time.Millisecond)
 	})
 }
@@ -268,7 +272,7 @@ func TestRunAsLeader_AFailedTransferBeginsItAnew(t *testing.T) {
 		n := c.Leader()
 		j.run(t.Context(), n)
 		s := <-j.shifts
-		failed := transfer(n, "")
+		failed := transfer(c, n, "")
 		s.cause(t)
 		s.end <- nil
 		require.ErrorIs(t, <-failed, node.ErrTransferTimedOut)
@@ -370,7 +374,7 @@ func TestRunAsLeader_SeveralAreIndependent(t *testing.T) {
 		j.run(t.Context(), n)
 		one, two := <-j.shifts, <-j.shifts
 		assert.ErrorIs(t, n.RunAsLeader(t.Context(), func(context.Context, raft.Term) error { return nil }), raft.ErrOverloaded)
-		transferred := transfer(n, "")
+		transferred := transfer(c, n, "")
 		one.cause(t)
 		two.cause(t)
 		one.end <- nil
