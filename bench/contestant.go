@@ -36,7 +36,7 @@ type Member struct {
 	Keeps bool
 	// Sessions makes the members keep sessions.
 	Sessions bool
-	// Leases makes the leader answer reads by its lease.
+	// Leases makes the leader answer reads by its lease, if the library decides that at the start.
 	Leases bool
 }
 

@@ -85,11 +85,19 @@ func (c *coxswain) sessions(ctx context.Context, callers int) (propose []func(co
 	return propose, nil
 }
 
+// leaseDuration suits the default election timeout.
+const leaseDuration = 100 * time.Millisecond
+
 // staleMax is the age of the state that a read from a follower allows.
 const staleMax = time.Second
 
 // Reader measures the form of a read that returns an index: the callers read the FSM themselves.
-func (c *coxswain) Reader(_ context.Context, how reading) (func(context.Context) error, error) {
+func (c *coxswain) Reader(ctx context.Context, how reading) (func(context.Context) error, error) {
+	if how == byLease {
+		if _, err := c.node.SetLeaseDuration(ctx, leaseDuration); err != nil {
+			return nil, err
+		}
+	}
 	fresh := map[reading]raft.Consistency{linearizable: raft.Linearizable, byLease: raft.Lease, fromFollower: raft.Stale(staleMax)}[how]
 	return func(ctx context.Context) error {
 		_, err := c.node.ReadIndexWith(ctx, fresh)
