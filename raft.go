@@ -141,6 +141,8 @@ func (c *Core) handle(e Event) {
 		c.requestRead(e.RequestID)
 	case TransferRequested:
 		c.requestTransfer(e)
+	case Working:
+		c.onWorking(e)
 	case ChangeRequested:
 		c.requestChange(e)
 	case PeerUp:

@@ -100,6 +100,7 @@ const (
 	evDoze                       // a process pauses again
 	evAsk                        // a client reads from a member; a: how many more times
 	evUnhang                     // a hung applier continues
+	evWorkEnds                   // the work of a host ends
 	evStall                      // the disk of a leader stalls after it has found another member stale; a: for how long
 	evRedial                     // a process dials the peers that have not accepted it
 	evLull                       // the present lull continues, or ends

@@ -74,6 +74,7 @@ type node struct {
 	applied        raft.Index
 	appliedMost    raft.Index // highest applied index of any life with this disk
 	hang           hang
+	duty           duty
 	machine        machine // with the entries up to applied
 	batches        int     // batches that its applier has applied
 	vault          vault
@@ -117,6 +118,7 @@ func newNode(c *cluster, i int) *node {
 		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
 	}
 	n.noRemoteChanges = c.profile.Load.ForwardsChanges > 0 && sim.NewStream(c.seed.Number, sim.MembersConcern<<40+sim.Concern(i)).IntN(8) == 0
+	n.duty.random = sim.NewStream(c.seed.Number, sim.NodeConcern<<40+sim.Concern(i))
 	n.versions = sim.NewStream(c.seed.Number, sim.NodeConcern<<32+sim.Concern(i))
 	n.differ()
 	n.usual = n.limits
@@ -162,7 +164,7 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
-	n.applying, n.hang = false, hang{}
+	n.applying, n.hang, n.duty = false, hang{}, duty{random: n.duty.random, number: n.duty.number}
 	n.resumeState()
 	n.base = n.disk.base.ID
 	if !n.beginVault() {
@@ -297,6 +299,7 @@ func (n *node) step() {
 	}
 	n.c.begin(n, "step")
 	n.reportHang()
+	n.reportWork()
 	events := n.inbox
 	n.inbox = n.spare[:0]
 	n.c.stats.Steps++
@@ -310,6 +313,7 @@ func (n *node) step() {
 	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
+	n.followWork()
 	n.desk.step(n, &before, events)
 	n.c.finish(n, &out)
 	clear(events)

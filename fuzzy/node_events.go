@@ -61,6 +61,8 @@ func (n *node) handle(e event) {
 	case evWork:
 		n.delays.idle = false
 		n.work()
+	case evWorkEnds:
+		n.endWork(e.a)
 	case evUnhang:
 		n.unhang()
 	case evUnstick:

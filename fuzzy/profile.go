@@ -84,6 +84,9 @@ type NodeProfile struct {
 	ToldAfter     sim.Time  // mean time until it is
 	Seekers       int       // chance of a start whose process looks for its cluster before it takes its list
 	OpenLists     int       // chance that a list of initial members leaves an address open
+	Works         int       // chance of a step that the host of a member that may work begins to do so; 0: hosts do not
+	WorkStopMax   sim.Time  // how long a transfer waits for the end of that work
+	WorkStop      sim.Time  // mean time until it ends
 	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
 
@@ -209,6 +212,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
 				drawPlanned(seed, &p)
+				drawWorks(seed, &p)
 				drawGiven(seed, &p)
 				drawVersions(seed, &p)
 				drawErrands(seed, &p)

@@ -83,6 +83,9 @@ var settings = []setting{
 	{"node-pause-max", func(p *Profile) any { return &p.Node.PauseMax }, 0, timeMax},
 	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
 	{"node-carries", func(p *Profile) any { return &p.Node.Carries }, 0, bytesMax},
+	{"node-works", func(p *Profile) any { return &p.Node.Works }, 0, sim.Million},
+	{"node-work-stop-max", func(p *Profile) any { return &p.Node.WorkStopMax }, 0, timeMax},
+	{"node-work-stop", func(p *Profile) any { return &p.Node.WorkStop }, 0, timeMax},
 	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 

@@ -59,6 +59,12 @@ func (m *Member) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	return m.node.TransferLeadership(ctx, to)
 }
 
+// RunAsLeader is as node.Node.RunAsLeader: it runs f while this member leads. It cannot promise that f never overlaps with that of
+// the next leader: only the term, as a fencing token, protects a resource.
+func (m *Member) RunAsLeader(ctx context.Context, f func(ctx context.Context, term raft.Term) error) error {
+	return m.node.RunAsLeader(ctx, f)
+}
+
 // Snapshot is as node.Node.Snapshot: it takes a snapshot now.
 func (m *Member) Snapshot(ctx context.Context) (raft.EntryID, error) { return m.node.Snapshot(ctx) }
 
