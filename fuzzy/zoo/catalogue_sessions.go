@@ -1,0 +1,41 @@
+package zoo
+
+// sessionRules: the table of sessions, what keeps it, and when the log may hold entries of sessions.
+var sessionRules = []Mutant{
+	tableBug("C01", "a repeated command has no second effect", "it has", before("internal/sessions/table.go", `a, effect = t.command(s, r)`, `s.answers = nil`)).
+		seen("Redpanda #3039"),
+	tableBug("C02", "a repeated command gets the first answer", "it gets an empty one",
+		value("internal/sessions/table.go", `stored(s.answers[i].data)`, `Answer{Outcome: Applied}`)),
+	tableBug("C03", "a session that has expired refuses its commands", "it is opened again",
+		instead("internal/sessions/table.go", `return r, Answer{Outcome: Expired}, Effect{}`, `s = &session{id: r.ID, floor: 1, window: 64}; t.add(s)`)),
+	tableBug("C60", "a session's id is more than its index", "the index is enough", value("internal/sessions/table.go", `s.id != r.ID`, `false`)),
+	tableBug("C61", "a command below the floor has no effect", "it has", value("internal/sessions/table.go", `r.Number < s.floor`, `false`)),
+	tableBug("C62", "a late copy does not lower the floor", "it does", value("internal/sessions/table.go", `floor <= s.floor`, `floor == s.floor`)),
+	tableBug("C63", "a command beyond the window has no effect", "it has", value("internal/sessions/table.go", `r.Number >= s.floor+uint64(s.window)`, `false`)),
+	tableBug("C64", "stored bytes are counted up to the entry before, whatever the batches", "they are counted up to the batch",
+		value("internal/sessions/table.go", `pending > 0 && t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
+	tableBug("C65", "a command that is repeated within a batch takes effect once", "its copy is answered without an answer",
+		instead("internal/sessions/fsm.go", `r.repeats = append(r.repeats, place{i, of})`, `results[i] = Answer{Outcome: Applied}.Encode()`)),
+	tableBug("C66", "the time of the table never falls or stands still", "it is that of the first entry",
+		value("internal/sessions/table.go", `stamp > t.now`, `t.now == 0`)),
+	tableBug("C67", "a session is used by its commands", "only its opening counts", instead("internal/sessions/table.go", `t.use(s)`, `_ = s`)),
+	tableBug("C68", "a restart finds the sessions in the order of use", "in the order of their indexes",
+		value("internal/sessions/stored.go", `cmp.Compare(a.used, b.used)`, `0`)),
+	tableBug("C69", "a removed session takes its answers along", "they stay in the store of a DurableFSM",
+		before("internal/sessions/stored.go", `if c != nil {
+		c.list = append(c.list, Change{Key: keyOf(`, `return`)),
+	tableBug("P06", "a snapshot has the table of sessions", "it has the state alone",
+		value("internal/sessions/fsm.go", `f.table.unused()`, `true`)).seen("redisraft #568; atomix #341, #1101"),
+	testedFile("C71", "an outcome that is unknown is tried again with the same number", "it is the caller's", "tests", "session", "TestSession_ARetryGetsTheFirstAnswer",
+		value("session/carry.go", `!retries(o.err)`, `true`)),
+	testedFile("C72", "an FSM without sessions gets none of their entries", "it gets them as commands", "tests", "session", "TestSession_AMemberWithoutSessions",
+		value("node/sessions.go", `no != nil && slices.ContainsFunc(entries, func(e raft.Entry) bool { return e.Kind == raft.EntrySession })`, `false`)),
+	mutant("C73", "the configuration that allows sessions needs a committed entry of the term", "it does not", "G6",
+		value("session.go", `!c.committedOwn()`, `false`)).arranged().outside(".", "TestSessions_WaitForTheFirstCommit"),
+	mutant("C74", "no session is opened beside an earlier release", "one is", "tests",
+		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().outside(".", "TestSessions_AnEarlierRelease"),
+}
+
+func tableBug(id, rule, bug string, edits ...Edit) Mutant {
+	return testedFile(id, rule, bug, "tests", "internal/sessions", "TestTable_Follows|TestDurable", edits...)
+}
