@@ -58,6 +58,7 @@ const (
 	RefusedWasRemoved     RefusalKind = 19 // this incarnation was removed: empty its store, so that it gets another one
 	RefusedNotElectable   RefusalKind = 24 // no voter would be electable, at the end or on the way: all would have PriorityNever
 	RefusedAppVersion     RefusalKind = 25 // a member runs a program below Configuration.AppVersionMin: see Answer.Err
+	RefusedLeaseTooLong   RefusalKind = 26 // the leases would be longer than the timeouts allow: see Answer.Err
 	RefusedMalformed      RefusalKind = 20 // it is malformed, edits one member twice, or would make too many members: see Answer.Err
 )
 

@@ -14,6 +14,7 @@ type follower struct {
 	// drawn. Perhaps only this member can win the election.
 	needed          bool
 	heard           Time     // when a message of a leader last came; 0: never since the start
+	promisedUntil   Time     // until then, this member helps to elect no leader: it has promised a lease, or may have before its start
 	vacancy         vacancy  // of the leader's office, as this member knows it
 	gracePeriodUsed bool     // the process woke late and restarted the timer; no leader has been heard since
 	attempts        attempts // to be elected
@@ -106,7 +107,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	assert(c.log.has(r.Last), "an accepted append is in the log")
 	c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)
 	c.followCommit(r.Commit)
-	c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Moment: c.moment(m.From)}, r.Last.Index)
+	c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Moment: c.moment(m.From), Promise: c.promise(r.Promise)}, r.Last.Index)
 }
 
 // rejectAppend answers an append whose consistency check has failed. If the append begins at or below the base, rejectAppend

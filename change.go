@@ -6,20 +6,22 @@ import (
 	"time"
 )
 
-// Change changes the members. New learners, addresses and Metas take effect first. A future voter joins as a learner; all
+// Change changes the members, or what all of them go by. New learners, addresses and Metas take effect first. A future voter joins as a learner; all
 // other edits wait until every such member has caught up. Then all roles change together, or the change is given up and no
 // role changes. A Peer with Incarnation 0 names the voter with its id or, if no voter has it, the only member. In Remove it
 // must be the only member with its id. Otherwise the same request, repeated, would remove the other one.
 type Change struct {
-	Add      []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted, with the priority given
-	Promote  []Peer   // learners that become voters
-	Demote   []Peer   // voters that become learners
-	Remove   []Peer
-	Replace  []Replacement
-	Update   []Update
-	Cancel   bool          // gives up a change that waits for members to catch up; must come alone
-	Despite  []NodeID      // future voters that may be silent; without it, a majority of future voters must be heard
-	Patience time.Duration // longest time without progress of a future voter; default 1 min, at most 24 h
+	Add     []Member // to join as Voter or Learner; a present learner that is added as Voter is promoted, with the priority given
+	Promote []Peer   // learners that become voters
+	Demote  []Peer   // voters that become learners
+	Remove  []Peer
+	Replace []Replacement
+	Update  []Update
+	// LeaseDuration is how long leases last from now on, see Configuration.LeaseDuration; 0 ends them, nil leaves them.
+	LeaseDuration *time.Duration `json:",omitempty"` // omitted, because an earlier release refuses a change with unknown fields
+	Cancel        bool           // gives up a change that waits for members to catch up; must come alone
+	Despite       []NodeID       // future voters that may be silent; without it, a majority of future voters must be heard
+	Patience      time.Duration  // longest time without progress of a future voter; default 1 min, at most 24 h
 }
 
 // Replacement removes Old and gives its role and its priority to New, whose Kind and Priority are not read. They may differ in
@@ -50,11 +52,14 @@ func (ch Change) validate() error {
 		p.add("Change", "it edits %d members, despite %d others; the limits are %d and %d", edits, len(ch.Despite), changeEditsMax, MembersMax)
 		return p.joined()
 	}
-	if ch.Cancel && (edits > 0 || len(ch.Despite) > 0 || ch.Patience != 0) {
+	if ch.Cancel && (edits > 0 || ch.LeaseDuration != nil || len(ch.Despite) > 0 || ch.Patience != 0) {
 		p.add("Change.Cancel", "it comes with other changes; it must come alone")
 	}
 	if ch.Patience < 0 || ch.Patience > patienceMax {
 		p.add("Change.Patience", "%v; it takes 0 to %v", ch.Patience, patienceMax)
+	}
+	if d := ch.LeaseDuration; d != nil && (*d < 0 || *d > leaseMax) {
+		p.add("Change.LeaseDuration", "%v; it takes 0 to %v, and a leader less than its election timeout", *d, leaseMax)
 	}
 	for _, m := range ch.Add {
 		p.joining("Change.Add", m)
@@ -182,6 +187,9 @@ func (d *draft) first(ch Change, at Index) Configuration {
 	if next.prioritized() {
 		next.Level = max(next.Level, featureLevelPriorities)
 	}
+	if next.LeaseDuration > 0 {
+		next.Level = max(next.Level, featureLevelLeases)
+	}
 	if len(next.awaited()) == 0 {
 		return next.enter(at)
 	}
@@ -209,6 +217,9 @@ func (d *draft) edit(ch Change) {
 	}
 	for _, u := range ch.Update {
 		d.update(u)
+	}
+	if ch.LeaseDuration != nil {
+		d.LeaseDuration = *ch.LeaseDuration
 	}
 	for _, id := range ch.Despite {
 		if _, ok := d.Member(id); !ok {

@@ -224,6 +224,8 @@ func (c *Core) refuseChange(e *ChangeRequested, why refusal) {
 		err = &ChangePendingError{run.Index, run.Config.Joint(), why.concerns, since}
 	case RefusedEarlierRelease:
 		err = &EarlierReleaseError{why.concerns, why.protocol, why.needs}
+	case RefusedLeaseTooLong:
+		err = &LeaseTooLongError{*e.Change.LeaseDuration, c.leaseLimit(), c.cfg.ElectionTimeout}
 	}
 	a := Answer{RequestID: e.RequestID, Kind: AnswerRefused, Refusal: why.kind, Err: err}
 	if why.kind.aboutConfiguration() {

@@ -185,6 +185,7 @@ type configurationRecord struct {
 
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 	Sessions      bool   `json:"sessions,omitempty"`
+	LeaseDuration int64  `json:"lease_duration,omitempty"` // nanoseconds
 }
 
 type removalRecord struct {
@@ -197,7 +198,8 @@ type removalRecord struct {
 func (c Configuration) Encode() []byte {
 	r := configurationRecord{
 		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience), AppVersionMin: c.AppVersionMin,
-		Sessions: c.Sessions,
+		Sessions:      c.Sessions,
+		LeaseDuration: int64(c.LeaseDuration),
 	}
 	for _, removed := range c.Removed {
 		r.Removed = append(r.Removed, removalRecord{
@@ -240,6 +242,7 @@ func DecodeConfiguration(data []byte) (Configuration, error) {
 func (r configurationRecord) configuration() Configuration {
 	c := configurationOf(r.Members)
 	c.Level, c.Patience, c.AppVersionMin, c.Sessions = r.Level, time.Duration(r.Patience), r.AppVersionMin, r.Sessions
+	c.LeaseDuration = time.Duration(r.LeaseDuration)
 	for _, removed := range r.Removed {
 		c.Removed = append(c.Removed, Removal{
 			Peer{NodeID(removed.ID), Incarnation(removed.Incarnation)}, Index(removed.Index),

@@ -43,9 +43,9 @@ func (c *Core) standsBack() bool { return c.fsmHangs() || c.standby(c.self) }
 // not do so if it has denied a candidate because of that candidate's log.
 func (c *Core) campaignsAt() Time {
 	if c.standsBack() && !c.follower.needed {
-		return c.follower.deadline + hangDelayWaits*c.wait()
+		return max(c.follower.deadline+hangDelayWaits*c.wait(), c.follower.promisedUntil)
 	}
-	return c.follower.deadline
+	return max(c.follower.deadline, c.follower.promisedUntil)
 }
 
 // onOlderLog handles a candidate that this member denied because of the candidate's log. If this member's FSM hangs, it now
@@ -90,11 +90,13 @@ func (c *Core) hearsLeader() bool {
 	return c.termLeader.isHeard() && !c.termLeader.gone && c.now.Mono-c.follower.heard < c.electionTimeout()
 }
 
-// disturbs reports whether a message asks for a vote although this member hears a leader. A candidate does not disturb if the
-// leader has sent it TimeoutNow.
-func (c *Core) disturbs(m Message) bool {
-	r, asks := m.Body.(VoteRequest)
-	return asks && !r.Transfer && c.hearsLeader()
+// disturbs returns why this member ignores a message that asks for a vote: it hears a leader, or has promised one a lease. A
+// candidate does not disturb if the leader has sent it TimeoutNow.
+func (c *Core) disturbs(m Message) DenyReason {
+	if r, asks := m.Body.(VoteRequest); asks && !r.Transfer {
+		return c.guarded()
+	}
+	return Granted
 }
 
 // onElectionTimeout starts an election:
@@ -126,6 +128,7 @@ func (c *Core) precampaign() {
 // campaign starts an election in the next term. transfer reports whether the leader of the present term asked for the
 // election with a TimeoutNow.
 func (c *Core) campaign(transfer bool) {
+	assert(transfer || !c.promised(), "a member that has promised a lease does not campaign")
 	c.becomeCandidate()
 	if transfer {
 		c.termLeader.told = c.self
@@ -173,6 +176,9 @@ func (c *Core) onVoteRequest(from Peer, r VoteRequest) {
 		// forgotten a vote.
 		why = DeniedTermWon
 	}
+	if why == Granted && !r.Transfer && c.promised() {
+		why = DeniedPromised
+	}
 	if why != Granted {
 		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: from.ID, Reason: why, ID: r.Last})
 		c.send(from, VoteReply{})
@@ -195,10 +201,12 @@ func (c *Core) onPreVoteRequest(m Message, r PreVoteRequest) {
 		why = c.grants(m.Term+1, c.hard.Vote, m.From, r.Last)
 	}
 	reply := PreVoteReply{ID: r.ID, Granted: why == Granted}
-	if c.hearsLeader() {
-		why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID
-		reply.LeaderIncarnation = c.termLeader.peer.Incarnation
+	if guarded := c.guarded(); guarded == DeniedHearsLeader || guarded != Granted && why == Granted {
+		why, reply.Granted = guarded, false
 		c.termLeader.denied = &deniedPreVote{m, c.now.Mono}
+		if guarded == DeniedHearsLeader {
+			reply.Leader, reply.LeaderIncarnation = c.termLeader.peer.ID, c.termLeader.peer.Incarnation
+		}
 	} else if why == Granted && c.boundByVote(m.From) {
 		why, reply.Granted = DeniedBound, false
 	}

@@ -69,6 +69,15 @@ type TransferRequested struct {
 	Leaving   bool   // this member is about to end: if the proposals are not applied in time, wait no longer for them
 }
 
+// Working says that the host does work that must end with this member's leadership: it began in Term, and still runs. From then
+// on, a transfer sends TimeoutNow only once a Working of another Term has come, or StopMax after its begin. A host begins such
+// work when MayWork reports true, and lets this be the first event of the next Step. It stops the work as soon as MayWork
+// reports false. A Term of 0 says that no work runs.
+type Working struct {
+	Term    Term
+	StopMax time.Duration
+}
+
 // ChangeRequested asks the leader to change the members. It is answered by AnswerRefused, by AnswerChanged alone if it has no
 // effect, or by AnswerAccepted and a second answer when the change ends. An answer about the present configuration waits for
 // a round of heartbeats, like a read. In a new term, the first answer waits for a committed entry. The core keeps the slices
@@ -169,6 +178,7 @@ func (Applying) event()          {}
 func (Proposed) event()          {}
 func (ReadRequested) event()     {}
 func (TransferRequested) event() {}
+func (Working) event()           {}
 func (ChangeRequested) event()   {}
 func (PeerUp) event()            {}
 func (PeerLost) event()          {}

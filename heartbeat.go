@@ -45,7 +45,7 @@ func (c *Core) sendHeartbeat(p *progress) {
 		p.removalRound = c.leader.round
 	}
 	s := &c.leader.succession
-	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit, Successors: s.list, Span: s.span})
+	c.send(p.peer, Heartbeat{Round: c.leader.round, Commit: commit, Successors: s.list, Span: s.span, Promise: c.asksForLease()})
 }
 
 func (c *Core) onHeartbeat(m Message, h Heartbeat) {
@@ -64,7 +64,8 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
 			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(), AppVersion: c.cfg.AppVersion,
-			Moment: c.moment(m.From),
+			Moment:  c.moment(m.From),
+			Promise: c.promise(h.Promise),
 		})
 	}
 }
@@ -94,6 +95,10 @@ func (c *Core) onHeartbeatReply(m Message, r HeartbeatReply) {
 	c.hearClock(m.From, r.Wall)
 	if max(r.Match, r.Applied) > c.log.Last.Index || c.leader.round.Less(r.Round) {
 		c.refuse(m, "it answers what was not asked")
+		return
+	}
+	if why := c.onPromise(p, r.Promise); why != "" {
+		c.refuse(m, why)
 		return
 	}
 	p.beats.answered(r.Round, c.now.Mono)

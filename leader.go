@@ -17,7 +17,9 @@ type leader struct {
 	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
 	ages        ageRound
+	leaseEnded  bool // TimeoutNow has left in this term
 	transfer    *transfer
+	workStopMax Time // how long a transfer waits for the end of the host's work; 0: it does none
 	succession  succession
 	triedAt     Time    // when it last began to transfer to a member with a higher priority; 0: never
 	stays       bool    // it got its leadership from a transfer by name, or was asked for one: it does not transfer for a priority

@@ -121,13 +121,15 @@ type AppendRequest struct {
 	Commit       Index   // leaderCommit
 	Acknowledged Index   // matchIndex of the receiver, at most Prev: a receiver that lacks it has lost entries
 	Entries      []Entry // empty when the message leaves the core: the sender fills it in from the span
+	Promise      Promise // asked of the receiver
 	Generation   uint64  // of the log; only for the sender, which drops a request of an earlier one: see SendDropped
 }
 
 // AppendReply says that the sender durably holds the leader's log up to Match.
 type AppendReply struct {
-	Match  Index
-	Moment Moment // as in HeartbeatReply
+	Match   Index
+	Moment  Moment  // as in HeartbeatReply
+	Promise Promise // granted when the request came
 }
 
 // AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
@@ -147,6 +149,7 @@ type Heartbeat struct {
 	Successors []Peer
 	Span       Time
 	Fresh      Freshness // what a confirmed round has proved about the receiver's state; zero: nothing new
+	Promise    Promise   // asked of the receiver
 }
 
 // HeartbeatReply echoes the round.
@@ -159,6 +162,7 @@ type HeartbeatReply struct {
 	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
 	Moment     Moment    // when it was sent, on the sender's clock, to be returned in Heartbeat.Fresh; zero: an earlier release
+	Promise    Promise   // granted when the heartbeat came
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The

@@ -248,7 +248,7 @@ func TestHostile_EveryEventAndBodyIsStepped(t *testing.T) {
 		events := []raft.Event{
 			c.from("b", 5, raft.Heartbeat{}), raft.Persisted{Seq: c.seq}, raft.Applied{}, raft.Applying{},
 			raft.Proposed{Proposals: []raft.Proposal{{RequestID: 5, Kind: raft.EntryCommand}}},
-			raft.ReadRequested{RequestID: 6}, raft.TransferRequested{RequestID: 7}, raft.TransferRequested{RequestID: 8, To: "b"},
+			raft.ReadRequested{RequestID: 6}, raft.Working{Term: 5, StopMax: 1}, raft.TransferRequested{RequestID: 7}, raft.TransferRequested{RequestID: 8, To: "b"},
 			raft.ChangeRequested{RequestID: 10}, raft.ChangeRequested{RequestID: 11, Change: raft.Change{Cancel: true}},
 			raft.ChangeRequested{RequestID: 12, Change: raft.Change{Remove: []raft.Peer{{ID: "c"}, {}, {ID: "c"}}, Patience: -1}},
 			raft.PeerUp{ID: "b", Incarnation: 9, StartCount: 1}, raft.PeerUp{ID: "zz"}, raft.PeerLost{Peer: peer("b")},

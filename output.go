@@ -8,6 +8,7 @@ import "slices"
 // Output is what the caller must do after a Step, in this order. docs/architecture.md has the whole contract, and says what
 // may overlap. The caller owns its slices.
 type Output struct {
+	Lease   LeaderLease    // in force from now on, until the next Output: publish it before anything else of this Output; zero: none
 	Send    []Message      // may leave at once, and be lost, duplicated or reordered
 	Write   Write          // one durable step; empty iff its Seq is 0
 	Config  *Configuration // in force, which says whom to dial; given when it changes or is committed; nil: neither
@@ -69,6 +70,7 @@ type HardState struct {
 	Vote    Peer  // votedFor; zero: none in this term
 	Leading bool  // it leads this term; a start that finds it has lost the leadership
 	Losses  uint8 // of its leadership, against its will, since ten minutes without one; at most 7
+	Lease   Time  // the longest promise that it may have given a leader (see Promise); 0: none
 }
 
 // sameVote reports whether the two are about the same term and vote.

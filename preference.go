@@ -171,7 +171,7 @@ func (c *Core) campaignSoon() {
 	} else {
 		delay = Time(c.rng.Int64N(int64(c.span())*int64(1+len(c.otherVoters())) + 1))
 	}
-	c.follower.deadline = min(c.follower.deadline, c.now.Mono+delay)
+	c.follower.deadline = min(c.follower.deadline, max(c.now.Mono, c.follower.promisedUntil)+delay)
 }
 
 func (c *Core) campaignIn(delay Time) {

@@ -58,10 +58,12 @@ type progress struct {
 
 	beats heartbeats // what the heartbeats show
 
-	heard  Time    // when a message of this term last came from it
-	backAt Time    // when it was first heard after a silence longer than the check-quorum window
-	acks   recent  // how long its acknowledgements of appends took, without the time when it was silent
-	joins  catchUp // while it has no vote
+	heard Time // when a message of this term last came from it
+	// promisedUntil is the latest time, on this leader's clock, up to which it has promised not to elect another leader.
+	promisedUntil Time
+	backAt        Time    // when it was first heard after a silence longer than the check-quorum window
+	acks          recent  // how long its acknowledgements of appends took, without the time when it was silent
+	joins         catchUp // while it has no vote
 
 	hindered   Hindrance // why it does not count, as its last answer to a heartbeat says
 	appVersion uint64    // of its program, as its last answer to a heartbeat says

@@ -79,6 +79,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	c.log.applying, c.log.applied = stored.Applied.Index, stored.Applied.Index
 	c.begin(now)
 	c.step.hard = stored.Hard
+	c.follower.promisedUntil = now.Mono + stored.Hard.Lease
 	c.startOffice()
 	covered := c.startSnapshots(stored.Snapshot)
 	c.commitTo(min(max(stored.Commit, stored.Applied.Index, covered), c.log.Last.Index))
@@ -140,6 +141,8 @@ func (c *Core) handle(e Event) {
 		c.requestRead(e.RequestID)
 	case TransferRequested:
 		c.requestTransfer(e)
+	case Working:
+		c.onWorking(e)
 	case ChangeRequested:
 		c.requestChange(e)
 	case PeerUp:
@@ -217,10 +220,11 @@ func (c *Core) finish() Output {
 	c.issueApply()
 	c.keepSnapshots()
 	c.settle()
+	c.stampLease()
 	c.release()
 	c.issueWrite()
 	out := c.step.out
-	out.WakeAt = c.wakeAt()
+	out.Lease, out.WakeAt = c.lease(), c.wakeAt()
 	c.step.wakeAt = out.WakeAt
 	c.step.out = Output{}
 	c.step.running = false
@@ -273,8 +277,8 @@ func (c *Core) receive(m Message) {
 //	"If RPC request or response contains term T > currentTerm: set currentTerm = T, convert to
 //	follower (§5.1)." (Figure 2)
 func (c *Core) receiveRPC(m Message) {
-	if m.Term > c.hard.Term && c.disturbs(m) {
-		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: m.From.ID, Reason: DeniedHearsLeader})
+	if why := c.disturbs(m); m.Term > c.hard.Term && why != Granted {
+		c.trace(TraceEvent{Kind: TraceVoteDenied, Peer: m.From.ID, Reason: why})
 		return
 	}
 	if m.Term > c.hard.Term && !c.mayRaiseTerm(m) {
@@ -359,7 +363,7 @@ func (c *Core) refuse(m Message, why string) {
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.endBallot(false)
-	c.hard = HardState{Term: term, Losses: c.hard.Losses}
+	c.hard = HardState{Term: term, Losses: c.hard.Losses, Lease: c.hard.Lease}
 	c.termLeader = termLeader{}
 }
 

@@ -165,6 +165,9 @@ func (c *Core) judgeChange(e *ChangeRequested, run ConfigRun) (Configuration, re
 	if why := c.promotesOutdated(next); why.kind != 0 {
 		return run.Config, why
 	}
+	if why := c.leaseRefused(e.Change); why.kind != 0 {
+		return run.Config, why
+	}
 	return run.Config.plan(e.Change, at, c.isLive)
 }
 

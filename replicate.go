@@ -52,7 +52,7 @@ func (c *Core) sendStaleRefusal(p *progress) {
 func (c *Core) sendAppend(p *progress, last Index) {
 	c.send(p.peer, AppendRequest{
 		Prev: c.log.id(p.next - 1), Last: c.log.id(last),
-		Commit: c.log.commit, Acknowledged: p.match, Generation: c.log.generation,
+		Commit: c.log.commit, Acknowledged: p.match, Generation: c.log.generation, Promise: c.asksForLease(),
 	})
 	p.sentCommit = max(p.sentCommit, min(c.log.commit, last))
 }
@@ -77,6 +77,10 @@ func (c *Core) onAppendReply(m Message, r AppendReply) {
 	}
 	if r.Match > c.log.Last.Index {
 		c.refuse(m, "it acknowledges entries that do not exist")
+		return
+	}
+	if why := c.onPromise(p, r.Promise); why != "" {
+		c.refuse(m, why)
 		return
 	}
 	p.heardMoment(r.Moment)

@@ -24,7 +24,7 @@ func AppliesSessions(fsm FSM) bool {
 }
 
 // allowSessions puts Configuration.Sessions in force if one of the proposals needs it. The entry of that configuration comes
-// before the first entry of a session. So whoever holds an entry of a session knows that there are sessions, and an earlier
+// before the first entry of a session. So a member that holds an entry of a session knows that there are sessions, and an earlier
 // release refuses the store. The error says why the proposals are refused; nil: they are not.
 //
 // As for every configuration, the one before it and an entry of this term must be committed.

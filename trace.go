@@ -89,6 +89,7 @@ const (
 	DeniedTermWon                // another member has won the election of this term
 	DeniedRemoved                // it was removed from the cluster
 	DeniedSuspected              // a leader has shown that this member's disk may be an older image
+	DeniedPromised               // this member has promised a leader not to elect another one yet
 )
 
 func (c *Core) trace(n TraceEvent) {
@@ -107,6 +108,7 @@ func (r DenyReason) String() string {
 		DeniedTermWon:     "another has won this term",
 		DeniedRemoved:     "it was removed from the cluster",
 		DeniedSuspected:   "our disk may be an older image",
+		DeniedPromised:    "a lease is promised",
 	}
 	if int(r) < len(texts) {
 		return texts[r]

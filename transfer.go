@@ -11,6 +11,7 @@ type transfer struct {
 	leaving   bool // this member is about to end: at catchUp, TimeoutNow leaves all the same
 	named     bool // the caller named the target
 	to        Peer
+	workUntil Time // TimeoutNow waits until then for the end of the host's work; 0: not, or not any more
 	catchUp   Time // end of the time in which the target may catch up and TimeoutNow is repeated
 	deadline  Time // when the transfer ends: catchUp or, once TimeoutNow has left or this member has stepped down, the end of outcomeTime
 	sent      bool // TimeoutNow has been sent, last at sentAt
@@ -34,12 +35,43 @@ func (c *Core) requestTransfer(r TransferRequested) {
 	c.beginTransfer(&transfer{requestID: r.RequestID, planned: !r.Urgent, leaving: r.Leaving, named: named, to: p.peer})
 }
 
-// beginTransfer begins a transfer. The target has an election timeout to catch up, plus the time that its disk takes. In a
-// planned transfer, the accepted proposals have the same time to be applied.
+// beginTransfer begins a transfer. First the host has workStopMax to end its work.
 func (c *Core) beginTransfer(t *transfer) {
-	t.catchUp = c.now.Mono + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
-	t.deadline = t.catchUp
 	c.leader.transfer = t
+	if c.leader.workStopMax > 0 {
+		t.workUntil = c.now.Mono + c.leader.workStopMax
+	}
+	c.beginCatchUp(max(c.now.Mono, t.workUntil))
+}
+
+// beginCatchUp gives the target of the transfer an election timeout from then on to catch up, plus the time that its disk
+// takes. In a planned transfer, the accepted proposals have the same time to be applied.
+func (c *Core) beginCatchUp(from Time) {
+	t := c.leader.transfer
+	t.catchUp = from + c.electionTimeout() + 4*c.slowestAck(c.leader, t.to)
+	t.deadline = t.catchUp
+}
+
+// MayWork reports whether the host may do work that ends with this leadership, see Working. This member leads, and has applied
+// an entry of its term, and so everything that was committed before. It does not transfer its leadership. MayWork
+// allocates nothing.
+func (c *Core) MayWork() bool {
+	return c.leader != nil && c.leader.transfer == nil && !c.step.closing && c.log.known(c.log.applied).Term == c.hard.Term
+}
+
+// onWorking records whether the host works for this leadership. Once the work has ended, a transfer goes on.
+func (c *Core) onWorking(e Working) {
+	l := c.leader
+	if l == nil {
+		return
+	}
+	if l.workStopMax = 0; e.Term == c.hard.Term {
+		l.workStopMax = Time(e.StopMax)
+	}
+	if t := l.transfer; t != nil && t.workUntil > 0 && l.workStopMax == 0 {
+		t.workUntil = 0
+		c.beginCatchUp(c.now.Mono)
+	}
 }
 
 // slowestAck returns how long the member's slowest recent acknowledgement of an append took, up to 64 election
@@ -103,21 +135,26 @@ func (c *Core) owesOutcomes() bool {
 	return c.log.applied < c.leader.accepted && !c.diskStalled() && !c.fsmHangs()
 }
 
-// advanceTransfer sends TimeoutNow once the target has our whole log and, in a planned transfer, this member has applied
-// what it has accepted. It repeats it once per heartbeat interval, because the message may be lost. It skips a repetition if
+// advanceTransfer sends TimeoutNow once the host's work has ended, the target has our whole log and, in a planned transfer, this
+// member has applied what it has accepted. It repeats it once per heartbeat interval, because the message may be lost. It skips a repetition if
 // outcomes are owed again: the disk or the FSM has recovered.
 func (c *Core) advanceTransfer() {
 	t := c.leader.transfer
 	if t == nil {
 		return
 	}
+	if c.now.Mono >= t.workUntil {
+		t.workUntil = 0
+	}
 	p := c.leader.peer(t.to)
 	again, waits := t.sentAt+Time(c.cfg.HeartbeatInterval), p.match != c.log.Last.Index || t.planned && c.now.Mono < t.catchUp && c.owesOutcomes()
+	waits = waits || t.workUntil > 0
 	switch {
 	case t.sent && (again >= t.catchUp || c.now.Mono < again), !t.sent && waits:
 		return
 	case !t.sent:
 		t.sent, t.round = true, c.leader.round
+		c.leader.leaseEnded = true
 		t.deadline = c.now.Mono + c.outcomeTime(c.leader, t.to)
 	}
 	if t.sentAt = c.now.Mono; !waits {
@@ -125,8 +162,11 @@ func (c *Core) advanceTransfer() {
 	}
 }
 
-// wakeAt returns the time at which to repeat TimeoutNow, or to give up.
+// wakeAt returns the time at which to send TimeoutNow at the latest for the host's work, to repeat it, or to give up.
 func (t *transfer) wakeAt(interval Time) Time {
+	if t.workUntil > 0 {
+		return t.workUntil
+	}
 	if again := t.sentAt + interval; t.sent && again < t.catchUp {
 		return min(t.deadline, again)
 	}

@@ -328,6 +328,9 @@ func (ch *changing) describe() string {
 			parts[len(parts)-1] += fmt.Sprintf(" to priority %v", *u.Priority)
 		}
 	}
+	if ch.LeaseDuration != nil {
+		parts = append(parts, fmt.Sprintf("set leases of %v", *ch.LeaseDuration))
+	}
 	if ch.Cancel {
 		parts = append(parts, "cancel")
 	}

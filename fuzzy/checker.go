@@ -98,6 +98,7 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 	k.checkConversation(n, before, events, out)
 	k.checkOutdated(n, out)
 	k.checkFresh(n, out.Fresh)
+	k.checkLeases(n, before, events, out)
 	k.checkLimits(n, before, events, out)
 	k.checkSettled(n, out)
 	k.checkMarks(n, before, events, out)

@@ -38,6 +38,7 @@ type cluster struct {
 	initial  raft.Configuration
 	starts   int32       // starts of all disks so far
 	moves    int         // moves of machines to new addresses
+	leases   *sim.Stream // of askForLeases
 	asked    []*inquiry  // by processes that look for their cluster; nil: it has ended
 	left     []string    // abandoned addresses
 	others   int         // index at which a mistaken list of initial members begins
@@ -99,6 +100,7 @@ const (
 	evDoze                       // a process pauses again
 	evAsk                        // a client reads from a member; a: how many more times
 	evUnhang                     // a hung applier continues
+	evWorkEnds                   // the work of a host ends
 	evStall                      // the disk of a leader stalls after it has found another member stale; a: for how long
 	evRedial                     // a process dials the peers that have not accepted it
 	evLull                       // the present lull continues, or ends
@@ -114,6 +116,8 @@ const (
 	evServe                      // a process handles a question; a: which
 	evContact                    // a leader reaches a petitioner, or not; a: which petition
 	evOverdue                    // the time for the change of a petition is over; a: which petition
+	evLease                      // the leader may be asked for leases
+	evLeased                     // a member answers the reads by its lease that wait for nothing
 	evAside                      // a process without a store asks again; a: the number of its search
 )
 
@@ -129,7 +133,7 @@ const lanes = int(raft.LaneForward) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
 	n := p.nodes()
-	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8)}
+	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8), leases: sim.NewStream(seed.Number, sim.MembersConcern<<44)}
 	random := sim.NewStream(seed.Number, sim.NetworkConcern)
 	c.net = sim.NewNetwork[envelope](n, lanes, random, func(at sim.Time, packet sim.Packet) {
 		c.queue.Push(at, event{kind: evArrive, a: int64(packet)})
@@ -193,6 +197,9 @@ func (c *cluster) prepare() {
 		c.admins.later(i)
 	}
 	c.admins.repairLater()
+	if c.profile.Leases.Duration > 0 {
+		c.askForLeases()
+	}
 	for i, m := range c.nemeses {
 		c.queue.Push(c.profile.FaultsFrom+m.wait(), event{kind: evFault, node: int16(i)})
 	}
@@ -263,6 +270,8 @@ func (c *cluster) handle(e event) {
 	case evWatch:
 		c.live.watch()
 	case evCue:
+	case evLease:
+		c.askForLeases()
 	case evAside:
 		c.nodes[e.node].aside.ask(e.a)
 	case evStart:

@@ -13,6 +13,7 @@
 //	admins.go contacts.go       who changes the members, and the connections that members keep
 //	profile_members.go          what a seed draws for changes of the members
 //	news.go                     news that a process has ended: true, late or false
+//	working.go                  the work that a host does while its member leads
 //	priorities.go               what it draws for priorities, and how admins change them
 //	faults_members.go           the faults during changes of the members
 //	liveness_members.go         the second phase of runs with such changes

@@ -250,7 +250,11 @@ func (m *nemesis) onOne(c *cluster) bool {
 // setClock makes a node's clock run too fast or too slowly, or sets it. It reports whether that must be mended.
 func (m *nemesis) setClock(c *cluster, n *node) bool {
 	if m.rate.Fault == Drift {
-		n.clock.SetDrift(c.now(), int64(m.random.IntN(200_000)-100_000))
+		most := 100_000
+		if c.profile.Leases.Duration > 0 {
+			most = driftBound
+		}
+		n.clock.SetDrift(c.now(), int64(m.random.IntN(2*most)-most))
 		return true
 	}
 	n.clock.Jump(int64(m.random.Between(0, sim.In(7200e9)-1) - sim.In(3600e9)))

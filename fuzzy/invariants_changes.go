@@ -343,6 +343,9 @@ func (k *checker) checkChangeAccepted(n *node, ch *changing, id raft.EntryID) {
 		k.broken("N69", "%s takes a change (%s) that must be refused for %v", n, ch.describe(), a.problems)
 	}
 	after := n.log[id.Index-1].config
+	if d := ch.LeaseDuration; d != nil && after.LeaseDuration != *d {
+		k.broken("N69", "%s takes a change (%s), and its leases last %v", n, ch.describe(), after.LeaseDuration)
+	}
 	for _, m := range after.Members {
 		speaks, known := n.seen.speaks[m.Peer()]
 		if needs := levelNeeds(after.Level); known && speaks < needs && m.Kind != raft.Leaving && m.Next != raft.NextRemoved {
@@ -379,10 +382,16 @@ func (k *checker) grounded(n *node, r *request, ch *changing, l *loggedConfig, w
 		return l.index > n.status.Commit || waits(&l.Configuration) || len(l.Outgoing) > 0 || k.c.work.changesOn(n) > 1
 	case raft.RefusedQuorumLoss:
 		return true // N68 checks it
+	case raft.RefusedLeaseTooLong:
+		d := ch.LeaseDuration
+		return d != nil && raft.Time(*d) > n.timeout()-n.timeout()*raft.LeaseDriftPercentMax/100
 	case raft.RefusedEarlierRelease:
 		needs := levelNeeds(max(1, l.Level))
 		if ch.prioritizes() {
 			needs = max(needs, raft.ProtocolPriorities)
+		}
+		if d := ch.LeaseDuration; d != nil && *d > 0 {
+			needs = raft.ProtocolSessions
 		}
 		return slices.ContainsFunc(slices.Collect(maps.Values(n.seen.speaks)), func(speaks uint16) bool { return speaks < needs })
 	case raft.RefusedAppVersion: // a learner may have told its leader a version since it joined
@@ -400,8 +409,10 @@ func levelNeeds(level uint64) uint16 {
 		return raft.ProtocolMembership
 	case level == 2:
 		return raft.ProtocolPriorities
+	case level == 3:
+		return raft.ProtocolAppVersions
 	}
-	return raft.ProtocolAppVersions
+	return raft.ProtocolSessions
 }
 
 // prioritizes reports whether the change gives a priority.

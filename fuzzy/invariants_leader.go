@@ -113,7 +113,7 @@ func (k *checker) checkReadConfirmed(n *node, r reading) {
 func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	open := w.transfer
-	w.transferMax = max(w.transferMax, 3*n.timeout()+8*slowestAck(n))
+	w.transferMax = max(w.transferMax, transferMax(n))
 	for i := range out.Answers {
 		a := &out.Answers[i]
 		if open > 0 && a.Kind == raft.AnswerAccepted {
@@ -126,7 +126,7 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 	for _, e := range events {
 		t, ok := e.(raft.TransferRequested)
 		if ok && !slices.ContainsFunc(out.Answers, func(a raft.Answer) bool { return a.RequestID == t.RequestID }) {
-			w.transfer, w.since, w.transferMax = t.RequestID, w.now, 3*n.timeout()+8*slowestAck(n)
+			w.transfer, w.since, w.transferMax = t.RequestID, w.now, transferMax(n)
 			if r := k.c.work.request(t.RequestID); r != nil {
 				r.term = s.Term
 				k.checkTermOf(n, r, s.Term)
@@ -140,6 +140,11 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 		k.checkTimeoutNow(n, s, &out.Write.Then[i])
 	}
 	k.checkTransferEnds(n)
+}
+
+// transferMax returns how long a transfer may take.
+func transferMax(n *node) raft.Time {
+	return 3*n.timeout() + 8*slowestAck(n) + raft.Time(n.c.profile.Node.WorkStopMax)
 }
 
 // checkTransferEnds checks that a transfer ends in time. A leader that is about to end may tell a target with the whole log to
@@ -337,6 +342,7 @@ func (k *checker) checkTimeoutNow(n *node, s *raft.CoreStatus, m *raft.Message) 
 	}
 	// Another transfer may follow one that was given up, so each TimeoutNow is checked.
 	k.checkOwesNothing(n)
+	k.checkWorkEnded(n)
 	w := &n.seen
 	k.recordEffect(n, w.transfer)
 	w.toldUntil = max(w.toldUntil, w.now+2*n.timeout()+4*slowestAck(n))

@@ -52,7 +52,8 @@ const (
 func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	o, l := &w.inOffice, configured(n.log)
-	if !k.c.profile.Members.on() && k.c.profile.Node.Versions == 0 || l == nil {
+	changes := k.c.profile.Members.on() || k.c.profile.Node.Versions > 0 || k.c.profile.Leases.Duration > 0
+	if !changes || l == nil {
 		return
 	}
 	k.checkRemoved(n, before, out)

@@ -52,6 +52,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	n.seen.recordRequest(events)
 	k.checkWait(n, before, out)
 	k.checkPatience(n, before, events, out)
+	k.checkMayWork(n)
 	k.checkReplies(n, before, events, out)
 	k.checkLoyalty(n, before, out, leads)
 	k.checkUnbound(n, before, out, leads)

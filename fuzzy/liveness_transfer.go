@@ -34,7 +34,7 @@ func (l *liveness) transferEnded() bool {
 	l.c.mustHold(r.state != answeredNo || l.contested(r.to), "L13", "%s does not transfer its leadership to %q, although nothing prevents it\n%s", r.node, r.to, l.c.describe())
 	if r.state == unanswered {
 		took := l.c.now() - r.opened
-		l.c.mustHold(took <= transferUnits*l.c.profile.unit(), "L13", "%s takes too long to transfer its leadership to %q: %v", r.node, r.to, took)
+		l.c.mustHold(took <= transferUnits*l.c.profile.unit()+l.c.profile.Node.WorkStopMax, "L13", "%s takes too long to transfer its leadership to %q: %v", r.node, r.to, took)
 		return false
 	}
 	if !l.elected() || l.c.profile.Node.Unequal == 0 || l.transfers >= unequalTransfers {

@@ -75,6 +75,7 @@ type node struct {
 	ages           pipeline.Ages // of this process
 	appliedMost    raft.Index    // highest applied index of any life with this disk
 	hang           hang
+	duty           duty
 	machine        machine // with the entries up to applied
 	batches        int     // batches that its applier has applied
 	vault          vault
@@ -91,6 +92,7 @@ type node struct {
 	hands  hands
 	delays delays
 	news   news
+	lease  raft.LeaderLease
 	hard   raft.HardState // the hard state as the core has it
 	doomed bool           // its core has marked the store
 
@@ -117,6 +119,7 @@ func newNode(c *cluster, i int) *node {
 		n.disk.restarts(c, max(most-n.disk.hands.IntN(4), 1))
 	}
 	n.noRemoteChanges = c.profile.Load.ForwardsChanges > 0 && sim.NewStream(c.seed.Number, sim.MembersConcern<<40+sim.Concern(i)).IntN(8) == 0
+	n.duty.random = sim.NewStream(c.seed.Number, sim.NodeConcern<<40+sim.Concern(i))
 	n.versions = sim.NewStream(c.seed.Number, sim.NodeConcern<<32+sim.Concern(i))
 	n.differ()
 	n.usual = n.limits
@@ -162,7 +165,7 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
-	n.applying, n.hang = false, hang{}
+	n.applying, n.hang, n.duty = false, hang{}, duty{random: n.duty.random, number: n.duty.number}
 	n.resumeState()
 	n.base = n.disk.base.ID
 	if !n.beginVault() {
@@ -192,6 +195,7 @@ func (n *node) start() {
 	n.c.begin(n, "start")
 	n.takeWrite(&out)
 	n.seen.begin(n)
+	n.lease = out.Lease
 	n.c.check.checkStart(n, &out)
 	n.c.check.checkMessageIDs(n, &out)
 	n.c.finish(n, &out)
@@ -297,6 +301,7 @@ func (n *node) step() {
 	}
 	n.c.begin(n, "step")
 	n.reportHang()
+	n.reportWork()
 	events := n.inbox
 	n.inbox = n.spare[:0]
 	n.c.stats.Steps++
@@ -310,6 +315,7 @@ func (n *node) step() {
 	n.seen.hardWas = n.hard
 	n.takeWrite(&out)
 	n.c.check.checkStep(n, &before, events, &out)
+	n.followWork()
 	n.desk.step(n, &before, events)
 	n.c.finish(n, &out)
 	clear(events)

@@ -37,6 +37,9 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evNews:
 		n.tellNews(n.c.nodes[e.a])
+	case evLeased:
+		n.c.work.appliedOn(n)
+		n.c.work.release(n)
 	case evRelay:
 		n.relayAgain(raft.RequestID(e.a))
 	case evLie:
@@ -58,6 +61,8 @@ func (n *node) handle(e event) {
 	case evWork:
 		n.delays.idle = false
 		n.work()
+	case evWorkEnds:
+		n.endWork(e.a)
 	case evUnhang:
 		n.unhang()
 	case evUnstick:

@@ -28,6 +28,7 @@ type Profile struct {
 	Members         Members
 	Load            Load
 	Lulls           Lulls
+	Leases          Leases
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
 	// report the reason, but must not report or commit anything false.
@@ -83,6 +84,9 @@ type NodeProfile struct {
 	ToldAfter     sim.Time  // mean time until it is
 	Seekers       int       // chance of a start whose process looks for its cluster before it takes its list
 	OpenLists     int       // chance that a list of initial members leaves an address open
+	Works         int       // chance of a step that the host of a member that may work begins to do so; 0: hosts do not
+	WorkStopMax   sim.Time  // how long a transfer waits for the end of that work
+	WorkStop      sim.Time  // mean time until it ends
 	EmptiedAt     int       // the bootstrapper's disk is emptied once this many others hold entry 1 and nobody has a term; 0: never
 }
 
@@ -172,6 +176,7 @@ var profiles = []struct {
 	{"hangs", "state machines that hang in a batch, or all of them at the same entry", shapeHangs},
 	{"preference", "members hear of the end of processes: in time, late, falsely or not at all; priorities change, and favorites fail", shapePreference},
 	{"unequal", "members with different election timeouts", shapeUnequal},
+	{"leases", "leaders with leases, clocks at the bound of drift, and late messages, while leadership is lost and transferred all the time", shapeLeases},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},
@@ -207,6 +212,7 @@ func Draw(seed Seed) (Profile, error) {
 				drawLulls(seed, &p)
 				drawNews(seed, &p)
 				drawPlanned(seed, &p)
+				drawWorks(seed, &p)
 				drawGiven(seed, &p)
 				drawVersions(seed, &p)
 				drawErrands(seed, &p)

@@ -61,6 +61,7 @@ type Stats struct {
 	Histories                                int
 	Decisions                                [len(decisions)]int
 	Raised, Outdated                         int // minimums of versions raised; programs that ended or did not start because of one
+	Promises, LeaseReads                     int // of leases; reads that a lease has answered
 	Takeovers                                int // transfers of leadership begun for a priority
 	News                                     int // that a process has ended, true or not
 	Told                                     int // members told of a cluster, whether it exists or not

@@ -83,6 +83,9 @@ var settings = []setting{
 	{"node-pause-max", func(p *Profile) any { return &p.Node.PauseMax }, 0, timeMax},
 	{"node-dozes", func(p *Profile) any { return &p.Node.Dozes }, 0, 1000},
 	{"node-carries", func(p *Profile) any { return &p.Node.Carries }, 0, bytesMax},
+	{"node-works", func(p *Profile) any { return &p.Node.Works }, 0, sim.Million},
+	{"node-work-stop-max", func(p *Profile) any { return &p.Node.WorkStopMax }, 0, timeMax},
+	{"node-work-stop", func(p *Profile) any { return &p.Node.WorkStop }, 0, timeMax},
 	{"node-emptied-at", func(p *Profile) any { return &p.Node.EmptiedAt }, 0, 9},
 	{"node-drift-max", func(p *Profile) any { return &p.Node.DriftMax }, 0, sim.Million / 2},
 
@@ -129,6 +132,10 @@ var settings = []setting{
 	{"members-priorities", func(p *Profile) any { return &p.Members.Priorities }, 0, sim.Million},
 	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
 	{"members-pace", func(p *Profile) any { return &p.Members.Pace }, 0, 100},
+
+	{"lease-duration", func(p *Profile) any { return &p.Leases.Duration }, 0, timeMax},
+	{"lease-reads", func(p *Profile) any { return &p.Leases.Reads }, 0, sim.Million},
+	{"lease-turns", func(p *Profile) any { return &p.Leases.Turns }, 0, sim.Million},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},

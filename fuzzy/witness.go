@@ -10,28 +10,30 @@ import (
 // witness records the messages to and from a member in this life, as far as the rules need them. It does not rely on the
 // core's own reports.
 type witness struct {
-	now          raft.Time    // time of the running step
-	heard        raft.Time    // when the leader that it follows was last heard, in the present term; 0: never
-	beat         raft.Time    // when it last heard a leader of its term or a later one; 0: never
-	reign        raft.Term    // the term of that leader
-	leads        raft.Peer    // the leader that it has heard in the present term
-	wooed        []raft.Event // the last requests for pre-votes before the running step, at most eight
-	freed        raft.Time    // when the leader of the term said that it stepped down
-	rested       raft.Time    // when it last heard its leader, voted, campaigned, led, or started
-	rest         raft.Time    // for how long it must not campaign after that
-	news         raft.Time    // when the last news came that the process of its leader has ended; 0: never
-	gone         bool         // its leader has sent nothing since that news
-	needed       raft.Time    // when it last denied a candidate a pre-vote because of its log
-	enfranchised raft.Time    // when its configuration last began to need it as a leader; 0: never
-	cause        raft.Time    // when it last had a reason not to campaign
-	waits        raft.Time    // the longest wait of its elections since cause
-	limit        raft.Time    // the longest time for which it may wait after cause
-	deposed      raft.Time    // when it last lost its leadership; 0: never
-	wake         raft.Time    // the wake-up time that it last requested
-	failed       bool         // its latest snapshot failed, so it may ask to be woken for the next attempt
-	slept        bool         // it has slept through that time since it last heard a leader
-	late         raft.Time    // when a reply to its attempt last came too late, which lengthens its wait
-	prompt       raft.Time    // when a reply to its present vote request last came within a timeout, which ends a long wait
+	now          raft.Time               // time of the running step
+	promised     raft.Time               // until then its promises of leases last
+	sought       map[raft.Time]raft.Time // by when a request for a promise was sent: how long it asked for
+	heard        raft.Time               // when the leader that it follows was last heard, in the present term; 0: never
+	beat         raft.Time               // when it last heard a leader of its term or a later one; 0: never
+	reign        raft.Term               // the term of that leader
+	leads        raft.Peer               // the leader that it has heard in the present term
+	wooed        []raft.Event            // the last requests for pre-votes before the running step, at most eight
+	freed        raft.Time               // when the leader of the term said that it stepped down
+	rested       raft.Time               // when it last heard its leader, voted, campaigned, led, or started
+	rest         raft.Time               // for how long it must not campaign after that
+	news         raft.Time               // when the last news came that the process of its leader has ended; 0: never
+	gone         bool                    // its leader has sent nothing since that news
+	needed       raft.Time               // when it last denied a candidate a pre-vote because of its log
+	enfranchised raft.Time               // when its configuration last began to need it as a leader; 0: never
+	cause        raft.Time               // when it last had a reason not to campaign
+	waits        raft.Time               // the longest wait of its elections since cause
+	limit        raft.Time               // the longest time for which it may wait after cause
+	deposed      raft.Time               // when it last lost its leadership; 0: never
+	wake         raft.Time               // the wake-up time that it last requested
+	failed       bool                    // its latest snapshot failed, so it may ask to be woken for the next attempt
+	slept        bool                    // it has slept through that time since it last heard a leader
+	late         raft.Time               // when a reply to its attempt last came too late, which lengthens its wait
+	prompt       raft.Time               // when a reply to its present vote request last came within a timeout, which ends a long wait
 
 	hardWas raft.HardState // the hard state before the running step
 	asked   bool           // its leader has told it to campaign, and it has neither won nor counted that as a loss
@@ -191,7 +193,7 @@ func (w *witness) begin(n *node) {
 		earlier = raft.RPCID{}
 	}
 	*w = witness{
-		now: now, rested: now, rest: raft.Time(n.timeout()), cause: now, wake: now,
+		now: now, promised: now + n.disk.hard.Lease, rested: now, rest: raft.Time(n.timeout()), cause: now, wake: now,
 		ids: earlier, earlier: earlier, disk: n.disk.incarnation, epoch: n.disk.epoch, attempts: newAttemptsWitness(),
 		walls: map[raft.Peer]int64{}, resumed: n.applied, offered: map[offering]raft.EntryID{}, carries: map[raft.Peer]int{}, speaks: map[raft.Peer]uint16{},
 	}

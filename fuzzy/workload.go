@@ -22,6 +22,7 @@ type workload struct {
 	held     []heldWrites
 	leaving  *sim.Stream // which transfers are those of a member that is about to end
 	forwards *sim.Stream // which writes are forwarded, and when they are sent again
+	leases   *sim.Stream // which reads are by lease
 	errands  *sim.Stream // which transfers and changes of the members are forwarded
 }
 
@@ -93,6 +94,7 @@ func newWorkload(c *cluster) *workload {
 		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
 		leaving:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
 		forwards: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<20),
+		leases:   sim.NewStream(c.seed.Number, sim.WorkloadConcern<<44),
 		errands:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<36),
 	}
 	for i := range w.clients {
@@ -201,7 +203,9 @@ func (w *workload) read(n *node, client int, key uint8) raft.RequestID {
 		return 0
 	}
 	requestID := w.ask(request{kind: readRequest, client: client, node: n, key: key, floor: w.c.check.committed()})
-	n.post(raft.ReadRequested{RequestID: requestID})
+	if !w.leases.Chance(w.c.profile.Leases.Reads) || !n.readByLease(requestID) {
+		n.post(raft.ReadRequested{RequestID: requestID})
+	}
 	return requestID
 }
 

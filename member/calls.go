@@ -59,8 +59,19 @@ func (m *Member) TransferLeadership(ctx context.Context, to raft.NodeID) error {
 	return m.node.TransferLeadership(ctx, to)
 }
 
+// RunAsLeader is as node.Node.RunAsLeader: it runs f while this member leads. It cannot promise that f never overlaps with that of
+// the next leader: only the term, as a fencing token, protects a resource.
+func (m *Member) RunAsLeader(ctx context.Context, f func(ctx context.Context, term raft.Term) error) error {
+	return m.node.RunAsLeader(ctx, f)
+}
+
 // Snapshot is as node.Node.Snapshot: it takes a snapshot now.
 func (m *Member) Snapshot(ctx context.Context) (raft.EntryID, error) { return m.node.Snapshot(ctx) }
+
+// SetLeaseDuration is as node.Node.SetLeaseDuration: it sets how long leases last, for all members; 0: there are none.
+func (m *Member) SetLeaseDuration(ctx context.Context, d time.Duration) (node.Members, error) {
+	return m.node.SetLeaseDuration(ctx, d)
+}
 
 // AppVersionMin is as node.Node.AppVersionMin: from which version on new commands may be proposed.
 func (m *Member) AppVersionMin() uint64 { return m.node.AppVersionMin() }

@@ -94,6 +94,12 @@ var values = []value[node.Metrics]{
 		func(m node.Metrics) float64 { return float64(m.Reads) }),
 	staleReads("served", func(m node.Metrics) uint64 { return m.StaleReads }),
 	staleReads("refused", func(m node.Metrics) uint64 { return m.StaleReadsRefused }),
+	gauge("leased", "1 while this member leads and has a lease.",
+		func(m node.Metrics) float64 { return truth(m.Leased) }),
+	counter("lease_reads_total", "Reads that a lease has answered.",
+		func(m node.Metrics) float64 { return float64(m.LeaseReads) }),
+	counter("lease_fallbacks_total", "Reads by lease for which there was no lease.",
+		func(m node.Metrics) float64 { return float64(m.LeaseFallbacks) }),
 	counter("commands_applied_total", "Commands that the FSM has applied.",
 		func(m node.Metrics) float64 { return float64(m.CommandsApplied) }),
 

@@ -61,9 +61,6 @@ func (n *Node) proposeEntry(ctx context.Context, kind raft.EntryKind, data []byt
 	if err := n.hasRoom(); err != nil {
 		return Result{}, err
 	}
-	if kind == raft.EntrySession && n.requests.noSessions != nil {
-		return Result{}, n.requests.noSessions
-	}
 	req, err := n.requests.propose(kind, data, nil)
 	if err != nil {
 		return Result{}, err
@@ -120,6 +117,9 @@ func (n *Node) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Inde
 	}
 	if maxAge := c.MaxAge(); maxAge > 0 {
 		return n.readStale(ctx, maxAge)
+	}
+	if c == raft.Lease {
+		return n.readByLease(ctx)
 	}
 	return n.ReadIndex(ctx)
 }

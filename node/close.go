@@ -9,12 +9,13 @@ import (
 )
 
 // Close transfers leadership if this member leads, and ends the node. The transfer may already be under way when Close is
-// called. It takes as long as the disks need for an election, but at most 64 election timeouts. As in TransferLeadership, the
+// called. It takes as long as the disks need for an election, but at most 64 election timeouts, after the functions of
+// RunAsLeader have had Config.RunAsLeaderStopMax to return. As in TransferLeadership, the
 // accepted proposals are applied first. If that takes longer than a transfer may, those that are left fail with
 // ErrOutcomeUnknown. With Config.Forward, Close then answers what other members have forwarded, and waits for the answers to
 // this member's own requests, for an election timeout at most.
 //
-// Close then waits for all goroutines of the node, and closes the storage and the transport. It also waits for a running
+// Close does not wait for functions of RunAsLeader that run longer. It waits for all goroutines of the node, and closes the storage and the transport. It also waits for a running
 // FSM.Apply or function of Read, and for a write that the disk has not finished, however long the disk has stalled. Close is
 // idempotent. It returns the errors that occurred while closing, and the error that ended the node before, if any.
 //
@@ -52,7 +53,7 @@ const closeTimeouts = 64
 // target may still need this member: for its vote, or for a second TimeoutNow if the first one was lost. transferBeforeClose
 // ignores a failure, because the others elect a leader anyway.
 func (n *Node) transferBeforeClose() {
-	limit := closeTimeouts * n.cfg.ElectionTimeout
+	limit := closeTimeouts*n.cfg.ElectionTimeout + n.cfg.RunAsLeaderStopMax
 	if until := n.coreStatus().TransferringUntil; until > 0 {
 		limit = time.Duration(until - n.now().Mono)
 	}

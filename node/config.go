@@ -61,6 +61,11 @@ type Config struct {
 	// can win. Restore, Snapshot, Sync and functions of Read do not count. Default 10 s; at least 10 ms.
 	ApplyStallMax time.Duration
 
+	// RunAsLeaderStopMax is how long a transfer of leadership waits for the functions of RunAsLeader to return once their
+	// contexts are cancelled. Meanwhile proposals wait, as in every planned transfer. After that, the target is told to
+	// campaign, and a function that still runs overlaps with that of the next leader. Default 1 s; 1 ms to 1 min.
+	RunAsLeaderStopMax time.Duration
+
 	// Forward lets every member take requests: Propose, the changes of members and TransferLeadership send a request to the
 	// leader if this member does not lead, over the connections between the members. Without it, they fail with
 	// *NotLeaderError on such a member, and a leader refuses the requests of other members. Set it on all members, and give the
@@ -145,6 +150,7 @@ func (c Config) withDefaults() Config {
 	c.LogCacheBytesMax = cmp.Or(c.LogCacheBytesMax, 8<<20)
 	c.SnapshotBytesPerSecond = cmp.Or(c.SnapshotBytesPerSecond, 32<<20)
 	c.SnapshotStallMax = cmp.Or(c.SnapshotStallMax, time.Minute)
+	c.RunAsLeaderStopMax = cmp.Or(c.RunAsLeaderStopMax, time.Second)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -185,6 +191,9 @@ func (c Config) Validate() error {
 	within("SnapshotReserveBytes", c.SnapshotReserveBytes, 0, raft.LimitBytesMax)
 	if c.SnapshotStallMax < time.Second || c.SnapshotStallMax > time.Hour {
 		p = append(p, &raft.ConfigError{Field: "SnapshotStallMax", Err: fmt.Errorf("%v; it takes 1 s to 1 h", c.SnapshotStallMax)})
+	}
+	if c.RunAsLeaderStopMax < time.Millisecond || c.RunAsLeaderStopMax > time.Minute {
+		p = append(p, &raft.ConfigError{Field: "RunAsLeaderStopMax", Err: fmt.Errorf("%v; it takes 1 ms to 1 min", c.RunAsLeaderStopMax)})
 	}
 	return invalid(p)
 }

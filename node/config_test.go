@@ -21,6 +21,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		ID: "n 1", Cluster: "", Initial: []raft.Member{{ID: "n2", Address: "h:1"}},
 		Advertise: strings.Repeat("x", 257), ElectionTimeout: 1, DiskStallMax: -1, Limits: raft.Limits{InflightMax: -1}, LogCacheBytesMax: -1,
 		SnapshotBytesPerSecond: 1, SnapshotReserveBytes: -1, SnapshotStallMax: time.Millisecond,
+		RunAsLeaderStopMax: time.Hour,
 	}.Validate()
 	var all interface{ Unwrap() []error }
 	require.ErrorAs(t, err, &all)
@@ -33,7 +34,7 @@ func TestConfig_EachErrorNamesItsField(t *testing.T) {
 		assert.Contains(t, one.Error(), field.Field+": ")
 	}
 	assert.Equal(t, []string{"ID", "Initial", "ElectionTimeout", "DiskStallMax", "InflightMax", "Cluster", "Advertise", "LogCacheBytesMax",
-		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax"}, fields)
+		"SnapshotBytesPerSecond", "SnapshotReserveBytes", "SnapshotStallMax", "RunAsLeaderStopMax"}, fields)
 }
 
 // The error names each snapshot limit that is out of range, and the range.

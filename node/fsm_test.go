@@ -59,7 +59,10 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 		"WaitApplied":        func(n *node.Node) error { return n.WaitApplied(ctx, n.Status().Last.Index) },
 		"Ready":              func(n *node.Node) error { return n.Ready(ctx) },
 		"TransferLeadership": func(n *node.Node) error { return n.TransferLeadership(ctx, "") },
-		"ChangeMembers":      func(n *node.Node) error { _, err := n.ChangeMembers(ctx, raft.Change{}, 0); return err },
+		"RunAsLeader": func(n *node.Node) error {
+			return n.RunAsLeader(ctx, func(context.Context, raft.Term) error { return nil })
+		},
+		"ChangeMembers": func(n *node.Node) error { _, err := n.ChangeMembers(ctx, raft.Change{}, 0); return err },
 		"AddMember": func(n *node.Node) error {
 			_, err := n.AddMember(ctx, raft.Member{ID: "n9", Address: "n9:1"}, node.ChangeOptions{})
 			return err

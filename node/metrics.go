@@ -44,6 +44,9 @@ type Metrics struct {
 	Reads             uint64
 	StaleReads        uint64 // reads with raft.Stale that were served
 	StaleReadsRefused uint64 // those that were refused with *TooStaleError
+	Leased            bool   // gauge: this member leads and has a lease
+	LeaseReads        uint64 // reads with raft.Lease that a lease has answered
+	LeaseFallbacks    uint64 // reads with raft.Lease for which there was no lease: they are in Reads, too
 	CommandsApplied   uint64
 	Writes            uint64
 	EntriesWritten    uint64
@@ -182,6 +185,7 @@ type counters struct {
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
 	staleReads, staleRefused                             atomic.Uint64
+	leaseReads, leaseFallbacks                           atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
 	messagesSent, entriesSent, received                  atomic.Uint64
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
@@ -334,7 +338,7 @@ func (n *Node) Metrics() Metrics {
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
 		},
 		Forwards: ForwardOutcomes{c.forwards.sent.Load(), c.forwards.notApplied.Load(), c.forwards.unknown.Load(), c.forwards.refused.Load()},
-		Reads:    c.reads.Load(), StaleReads: c.staleReads.Load(), StaleReadsRefused: c.staleRefused.Load(), CommandsApplied: c.commands.Load(),
+		Reads:    c.reads.Load(), StaleReads: c.staleReads.Load(), StaleReadsRefused: c.staleRefused.Load(), LeaseReads: c.leaseReads.Load(), LeaseFallbacks: c.leaseFallbacks.Load(), CommandsApplied: c.commands.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{
@@ -388,6 +392,7 @@ func (n *Node) gauge(m *Metrics) {
 	now, _ := n.watched.load()
 	m.Term, m.Leading, m.LeaderKnown = now.Term, now.Role == raft.Leader, now.Leader != ""
 	m.Wiped, m.Removed = n.identity.wiped.Load(), n.removed.Load() != nil
+	m.Leased = n.lease.remaining(n.now().Mono) > 0
 	members := n.Members()
 	m.SettingsDiffer = n.identity.differing()
 	m.ConfigIndex, m.ConfigJoint, m.FeatureLevel = members.Index, members.Joint(), members.Level

@@ -53,6 +53,7 @@ type Node struct {
 	streamer    *streamer
 	forwards    *forwards
 	fsmCalls    *fsmCalls
+	works       *works
 	identity    *identity
 	contacts    *contacts
 	invitations *invitations
@@ -69,6 +70,8 @@ type Node struct {
 	// appendBytesMax bounds the records that the transport carries in one append, in bytes. If it is 0, any Config fits.
 	appendBytesMax int
 	restoring      atomic.Pointer[restoring] // nil: none is running
+
+	lease lease
 
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
@@ -178,6 +181,7 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.applied = &appliedIndex{calls: n.fsmCalls}
 	n.roomWatch = roomWatch{node: n, lacking: newSignal()}
 	n.requests = newRequests(cfg.Limits, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
+	n.works = &works{limit: func() int { return n.limits().ProposalsMax }, stopMax: cfg.RunAsLeaderStopMax, loop: n.mailbox.events.signal}
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)
@@ -252,7 +256,7 @@ func (n *Node) loop() error {
 		var inspections []chan<- raft.CoreStatus
 		var closing bool
 		clear(batch)
-		batch, inspections, closing = n.mailbox.take(batch[:0])
+		batch, inspections, closing = n.mailbox.take(n.works.tell(batch[:0]))
 		batch = n.requests.take(batch)
 		if closing {
 			batch = append(batch, raft.Closing{})
@@ -291,8 +295,10 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 // out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write, and process
 // never sends Then.
 //
-// process updates the log cache first, because readers may ask for the entries and the log's generation from then on.
+// process publishes the lease first. Then it updates the log cache, because readers may ask for the entries, and the log's
+// generation, from then on.
 func (n *Node) process(out raft.Output) {
+	n.lease.publish(out.Lease)
 	if log := out.Write.Log; log != nil {
 		if log.Reset {
 			n.applier.abandon()
@@ -303,6 +309,7 @@ func (n *Node) process(out raft.Output) {
 		n.cache.Write(log)
 		n.wroteAt = n.now().Mono
 	}
+	n.works.follow(n.core)
 	n.cache.Served(n.core.Served())
 	n.history.add(n.now().Wall, out.Trace)
 	n.explainSlowElection(out.Trace)
@@ -350,35 +357,6 @@ func (n *Node) warnOfLaterRelease(events []raft.TraceEvent) {
 			n.logger.log(hclog.Error, "an entry was refused that a later release wrote: start that release on this member",
 				"entry", event.ID.String(), "member", string(event.Peer))
 		}
-	}
-}
-
-const (
-	// The node logs what a bootstrap waits for: after bootstrapNotice at level info, after bootstrapPatience as a
-	// warning, and then every bootstrapPause.
-	bootstrapNotice   = time.Second
-	bootstrapPatience = 10 * time.Second
-	bootstrapPause    = 5 * time.Minute
-)
-
-// warnUntilBootstrapped logs from time to time why there is no cluster yet. The log is needed because, while one member of the
-// list is missing, all others wait, and they have no error. With Founders, package member knows and logs more.
-func (n *Node) warnUntilBootstrapped() {
-	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
-	defer timer.Stop()
-	for next := bootstrapPatience - bootstrapNotice; ; next = bootstrapPause {
-		select {
-		case <-timer.C:
-		case <-n.loopEnded:
-			return
-		}
-		s := n.Status()
-		if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 || len(n.cfg.Founders) > 0 {
-			return
-		}
-		n.logger.log(level, "no cluster is known here yet", "reason", s.LeaderReason)
-		level = hclog.Warn
-		timer.Reset(next)
 	}
 }
 
@@ -435,6 +413,7 @@ func (n *Node) shutdown() {
 	n.setLeader(n.lastStatus.Leadership)
 	n.watched.publish(n.lastStatus.Leadership)
 	close(n.loopEnded)
+	n.works.end(n.Err())
 	n.requests.end(n.ended())
 	n.requests.callbacks.end()
 	n.applied.end(n.ended())

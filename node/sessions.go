@@ -18,6 +18,9 @@ import (
 // Besides the errors of Propose, it fails with a *NoSessionsError, and, if there was no session in this cluster yet, with a
 // *raft.EarlierReleaseError or a *raft.ChangePendingError: nothing was applied.
 func (n *Node) ProposeSession(ctx context.Context, entry []byte) (Result, error) {
+	if no := n.requests.noSessions; no != nil {
+		return Result{}, no
+	}
 	began := time.Now()
 	result, err := n.proposeAnywhere(ctx, raft.EntrySession, entry)
 	n.counters.proposed(err, time.Since(began))

@@ -31,6 +31,9 @@ type Status struct {
 	Level uint64 // feature level of the cluster, see raft.Configuration
 	// AppVersionMin is as Node.AppVersionMin returns it.
 	AppVersionMin uint64
+	// Lease is how long the lease of this member still runs, see docs/reads.md. It is 0 if it does not lead, or has no lease.
+	// LeaseDuration is how long leases last in this cluster; 0: there are none.
+	Lease, LeaseDuration time.Duration
 	// Change says what a change of members waits for. It is nil if no change is running, or if this member does not lead.
 	Change    *ChangeStatus
 	Base      raft.EntryID // the log begins after it; zero: at entry 1
@@ -186,6 +189,7 @@ func (n *Node) Status() Status {
 		ID: core.ID, Incarnation: core.Incarnation, StartCount: core.StartCount,
 		ClusterName: n.cfg.Cluster, Cluster: core.Cluster, Leadership: core.Leadership,
 		ConfigIndex: core.ConfigIndex, ConfigCommitted: core.ConfigCommitted, Phase: phase(core.Config), Level: core.Config.Level, AppVersionMin: core.AppVersionMin,
+		Lease: n.lease.remaining(n.now().Mono), LeaseDuration: core.Config.LeaseDuration,
 		Change: n.changeStatus(core),
 		Base:   core.Base, Last: core.Last, LogBytes: n.logBytes(), Snapshot: n.snapshotStatus(core),
 		Persisted: core.Persisted, Commit: core.Commit, Applied: applied, Age: age, Applying: n.fsmCalls.since(),

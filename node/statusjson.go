@@ -57,22 +57,12 @@ type statusJSON struct {
 	PendingBytes int               `json:"pending_bytes"`
 
 	AppVersionMin uint64 `json:"app_version_min"`
+	Lease         string `json:"lease"`
+	LeaseDuration string `json:"lease_duration"`
 
 	Certificate *CertificateStatus `json:"certificate"`
 
 	Err string `json:"error"`
-}
-
-// CertificateStatus is about the certificate with which a member proves who it is.
-type CertificateStatus struct {
-	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
-	// then, and is negative afterwards.
-	NotAfter time.Time `json:"not_after"`
-	DaysLeft int       `json:"days_left"`
-	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
-	Refused bool `json:"refused"`
-	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
-	Problem string `json:"problem"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -153,6 +143,18 @@ type differenceJSON struct {
 	Text    string `json:"text"`
 }
 
+// CertificateStatus is about the certificate with which a member proves who it is.
+type CertificateStatus struct {
+	// NotAfter is when the certificate ends, or one of its authorities, if that ends first. DaysLeft counts the whole days until
+	// then, and is negative afterwards.
+	NotAfter time.Time `json:"not_after"`
+	DaysLeft int       `json:"days_left"`
+	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
+	Refused bool `json:"refused"`
+	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".
+	Problem string `json:"problem"`
+}
+
 // MarshalJSON writes enumerations as names, and ids and durations as text: "role":"leader", "last":"7@3" (entry 7 of
 // term 3), "round_trip":"1.5ms". Every field is present, even if it is empty.
 func (s Status) MarshalJSON() ([]byte, error) {
@@ -161,6 +163,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		Term: s.Term, Leader: s.Leader, Role: s.Role.String(), ByTransfer: s.ByTransfer, Members: append([]MemberStatus{}, s.Members...),
 		Departing: append([]DepartingMember{}, s.Departing...), Change: s.Change,
 		ConfigIndex: s.ConfigIndex, ConfigDone: s.ConfigCommitted, Phase: s.Phase, Level: s.Level, AppVersionMin: s.AppVersionMin,
+		Lease: s.Lease.String(), LeaseDuration: s.LeaseDuration.String(),
 		Base: s.Base.String(), Last: s.Last.String(), LogBytes: s.LogBytes, Snapshot: s.Snapshot,
 		Persisted: s.Persisted, Commit: s.Commit, Applied: s.Applied, Applying: s.Applying.String(), Age: s.Age.String(),
 		Bootstrapped: s.Bootstrapped, Missing: append([]string{}, s.Missing...), Wiped: s.Wiped, SlowElection: s.SlowElection,
@@ -230,6 +233,7 @@ type membersJSON struct {
 
 	AppVersionMin uint64 `json:"app_version_min"`
 	Sessions      bool   `json:"sessions"`
+	LeaseDuration string `json:"lease_duration"`
 }
 
 type peerJSON struct {
@@ -246,7 +250,8 @@ type removalJSON struct {
 func (m Members) MarshalJSON() ([]byte, error) {
 	out := membersJSON{
 		Members: make([]memberJSON, 0, len(m.Members)), Outgoing: make([]peerJSON, 0, len(m.Outgoing)), Removed: make([]removalJSON, 0, len(m.Removed)),
-		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, Sessions: m.Sessions, Index: m.Index, Committed: m.Committed,
+		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, Sessions: m.Sessions, LeaseDuration: m.LeaseDuration.String(),
+		Index: m.Index, Committed: m.Committed,
 	}
 	for _, of := range m.Members {
 		out.Members = append(out.Members, memberOf(of))

@@ -206,9 +206,13 @@ func (s *Session) end(number uint64, expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expired = s.expired || expired
-	s.ended[number] = struct{}{}
 	before := s.floor
-	for {
+	if number > s.floor {
+		s.ended[number] = struct{}{}
+	} else {
+		s.floor++
+	}
+	for len(s.ended) > 0 {
 		if _, ended := s.ended[s.floor]; !ended {
 			break
 		}

@@ -154,12 +154,15 @@ type hardRecord struct {
 // If the log begins at entry 1 and the store has no snapshot, the record is of version 1, because every release reads that
 // version. Otherwise the record is of version 2. A release that knows only version 1 would mistake the remainder of a
 // compacted log for the whole log. In a cluster with priorities, a member that leads, or that has lost its leadership, has a
-// record of version 3.
+// record of version 3. A member that may have promised a lease has a record of version 4: an earlier release would not wait for
+// the promise after a start.
 const (
-	hardVersion      = 3 // the newest version that this release reads
-	hardVersionWhole = 1 // without the last two numbers
-	hardNumbers      = 9 // numbers of eight bytes before the id of the vote in version 3
-	hardName         = "the record of term and vote"
+	hardVersion       = 4  // the newest version that this release reads
+	hardVersionOffice = 3  // without the last number
+	hardVersionBase   = 2  // without the last two numbers
+	hardVersionWhole  = 1  // without the last three numbers
+	hardNumbers       = 10 // numbers of eight bytes before the id of the vote in version 4
+	hardName          = "the record of term and vote"
 )
 
 // whole reports whether the log begins at entry 1 and no snapshot is recorded.
@@ -168,24 +171,26 @@ func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapsho
 // version returns the version of the record.
 func (h hardRecord) version() uint8 {
 	switch {
-	case h.hard.Leading || h.hard.Losses > 0:
+	case h.hard.Lease > 0:
 		return hardVersion
+	case h.hard.Leading || h.hard.Losses > 0:
+		return hardVersionOffice
 	case h.whole():
 		return hardVersionWhole
 	}
-	return hardVersion - 1
+	return hardVersionBase
 }
 
 // encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. Version 1 has seven numbers,
-// version 2 has eight and version 3 has nine.
+// and each later version has one more.
 func (h hardRecord) encode() []byte {
 	numbers := []uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
 		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index), uint64(h.snapshotIndex),
-		uint64(h.hard.Losses) << 1,
+		uint64(h.hard.Losses) << 1, uint64(h.hard.Lease),
 	}
 	if h.hard.Leading {
-		numbers[hardNumbers-1] |= 1
+		numbers[hardNumbers-2] |= 1
 	}
 	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
 	b = append(b, h.version())
@@ -211,7 +216,7 @@ func decodeHard(b []byte) (hardRecord, error) {
 	h := hardRecord{
 		hard: raft.HardState{
 			Term: raft.Term(n[0]), Vote: raft.Peer{ID: raft.NodeID(record[count*8:]), Incarnation: raft.Incarnation(n[1])},
-			Leading: n[8]&1 > 0, Losses: uint8(min(n[8]>>1, 255)),
+			Leading: n[8]&1 > 0, Losses: uint8(min(n[8]>>1, 255)), Lease: raft.Time(n[9]),
 		},
 		commit:        raft.Index(n[2]),
 		start:         raft.EntryID{Term: raft.Term(n[3]), Index: raft.Index(n[4])},

@@ -123,11 +123,11 @@ func laterRecords(t *testing.T) []laterRecord {
 			},
 		},
 		{
-			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: 4, known: 3,
+			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: hardVersion + 1, known: hardVersion,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + (hardNumbers-2)*8
-				grown := slices.Concat([]byte{4}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
+				vote := 1 + (hardNumbers-hardVersion+hardVersionWhole)*8
+				grown := slices.Concat([]byte{hardVersion + 1}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
 		},
@@ -172,15 +172,15 @@ func laterRecords(t *testing.T) []laterRecord {
 func laterConfigurations() []laterRecord {
 	return []laterRecord{
 		{
-			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 4, known: 3,
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 6, known: 5,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":4,"new":7}`)}.Record()
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":6,"new":7}`)}.Record()
 			},
 		},
 		{
-			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 4, known: 3,
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 6, known: 5,
 			change: func([]byte) []byte {
-				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":4,"new":7}}`))
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":6,"new":7}}`))
 			},
 		},
 	}

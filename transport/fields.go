@@ -33,6 +33,19 @@ type fieldCodec struct {
 	name    []byte // reading: name of the field whose value comes next in buf
 }
 
+// beginFields begins to read a map of fields. It returns false if that has a form that encode does not write.
+func beginFields(meta []byte) (c fieldCodec, ok bool) {
+	switch {
+	case len(meta) > 0 && meta[0]&^fixMapMax == msgpackFixMap:
+		c = fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
+	case len(meta) > 2 && meta[0] == msgpackMap16 && meta[1] == 0 && meta[2] > fixMapMax:
+		c = fieldCodec{buf: meta[3:], count: int(meta[2])}
+	default:
+		return c, false
+	}
+	return c, true
+}
+
 // When reading, each of these methods reads its field only if that field comes next. When writing, it writes its field only
 // if the value is not zero. Most fields are absent, so the methods are short: the compiler then inlines them.
 

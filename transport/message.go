@@ -76,10 +76,12 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setLast(b.Last)
 		w.PrevTerm, w.PrevIndex = uint64(b.Prev.Term), uint64(b.Prev.Index)
 		w.Commit, w.Acked = uint64(b.Commit), uint64(b.Acknowledged)
+		w.setPromise(b.Promise)
 		return frameAppendRequest, b.Entries, nil
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
 		w.setMoment(b.Moment)
+		w.setPromise(b.Promise)
 		return frameAppendReply, nil, nil
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
@@ -92,6 +94,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setSuccessors(b.Successors)
 		w.setMoment(b.Fresh.Since)
 		w.Index = uint64(b.Fresh.Index)
+		w.setPromise(b.Promise)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
@@ -99,6 +102,7 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		w.AppVersion = b.AppVersion
 		w.setMoment(b.Moment)
+		w.setPromise(b.Promise)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -203,7 +207,15 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
 		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left,
-		w.MomentStart, w.MomentAt)
+		w.MomentStart, w.MomentAt, w.PromiseSentAt, w.PromiseDuration)
+}
+
+func (w *wireMessage) setPromise(p raft.Promise) {
+	w.PromiseSentAt, w.PromiseDuration = uint64(p.SentAt), uint64(p.Duration)
+}
+
+func (w *wireMessage) promise() raft.Promise {
+	return raft.Promise{SentAt: raft.Time(w.PromiseSentAt), Duration: raft.Time(w.PromiseDuration)}
 }
 
 // setSuccessors writes each peer as the length of its id, the id, and the incarnation in 8 bytes.
@@ -226,7 +238,7 @@ func (d *decoder) heartbeat() (raft.Body, error) {
 	w := &d.wire
 	b := raft.Heartbeat{
 		Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span),
-		Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
+		Promise: w.promise(), Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
 	}
 	for rest := w.Successors; len(rest) > 0; {
 		n := int(rest[0])
@@ -269,7 +281,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameAppendRequest:
 		return w.appendRequest(rest)
 	case frameAppendReply:
-		return raft.AppendReply{Match: raft.Index(w.Match), Moment: w.moment()}, nil
+		return raft.AppendReply{Match: raft.Index(w.Match), Moment: w.moment(), Promise: w.promise()}, nil
 	case frameAppendConflict:
 		return raft.AppendConflict{
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
@@ -279,7 +291,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Moment: w.moment(),
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Moment: w.moment(), Promise: w.promise(),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil
@@ -375,7 +387,7 @@ func (w *wireMessage) appendRequest(records []byte) (raft.Body, error) {
 	}
 	r := raft.AppendRequest{
 		Prev: entryID(w.PrevTerm, w.PrevIndex), Last: w.last(), Commit: raft.Index(w.Commit),
-		Acknowledged: raft.Index(w.Acked), Entries: entries,
+		Acknowledged: raft.Index(w.Acked), Entries: entries, Promise: w.promise(),
 	}
 	at := r.Prev
 	for _, e := range entries {

@@ -68,8 +68,10 @@ type wireMessage struct {
 
 	AppVersion uint64 `codec:"av,omitempty"`
 
-	MomentStart uint64 `codec:"ms,omitempty"` // with MomentAt: a raft.Moment
-	MomentAt    uint64 `codec:"mt,omitempty"`
+	MomentStart     uint64 `codec:"ms,omitempty"` // with MomentAt: a raft.Moment
+	MomentAt        uint64 `codec:"mt,omitempty"`
+	PromiseSentAt   uint64 `codec:"ps,omitempty"` // in nanoseconds, on the leader's clock
+	PromiseDuration uint64 `codec:"pd,omitempty"` // in nanoseconds
 
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
@@ -120,7 +122,9 @@ func (w *wireMessage) fields(c *fieldCodec) {
 	c.bytes("o", &w.Bootstrapper)
 	c.number("oi", &w.BootstrapperIncarnation)
 	c.flag("ok", &w.OK)
+	c.number("pd", &w.PromiseDuration)
 	c.number("pi", &w.PrevIndex)
+	c.number("ps", &w.PromiseSentAt)
 	c.number("pt", &w.PrevTerm)
 	c.small("rr", &w.Refusal)
 	c.bytes("s", &w.Snapshot)
@@ -177,13 +181,8 @@ func (w *wireMessage) decode(general *codec.Decoder, meta []byte) error {
 
 // decodeOwn decodes the output of encode. For any other input it returns false and may leave w half filled.
 func (w *wireMessage) decodeOwn(meta []byte) bool {
-	var c fieldCodec
-	switch {
-	case len(meta) > 0 && meta[0]&^fixMapMax == msgpackFixMap:
-		c = fieldCodec{buf: meta[1:], count: int(meta[0] & fixMapMax)}
-	case len(meta) > 2 && meta[0] == msgpackMap16 && meta[1] == 0 && meta[2] > fixMapMax:
-		c = fieldCodec{buf: meta[3:], count: int(meta[2])}
-	default:
+	c, ok := beginFields(meta)
+	if !ok {
 		return false
 	}
 	c.next()

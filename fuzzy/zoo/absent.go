@@ -9,7 +9,6 @@ type absence struct {
 
 var absences = []absence{
 	{[]string{"P04"}, "it is B09: a start that does not finish an interrupted installation"},
-	{[]string{"Q05–Q11"}, "there are no leases yet: every read is confirmed by a quorum"},
 	{[]string{"C01–C04", "P06"}, "there are no sessions yet"},
 	{[]string{"D04"}, "it is U24: a segment is begun before the one before it is synced"},
 	{[]string{"D07"}, "it is U19: the rest of an interrupted write follows what a later process has written"},

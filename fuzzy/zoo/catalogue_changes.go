@@ -6,7 +6,7 @@ var memberChanges = []Mutant{
 		value("reconfigure.go", `c.log.config().Index <= c.log.commit`, `(c.log.config().Index <= c.log.commit || c.log.config().Config.Joint())`)).must(),
 	newer("M13", "a member that was removed disturbs nobody", "it campaigns without a pre-vote, and is heard although there is a leader", "L5, N",
 		before("election.go", `c.becomePreCandidate()`, `c.campaign(false); return`),
-		value("raft.go", `m.Term > c.hard.Term && c.disturbs(m)`, `false`),
+		value("raft.go", `m.Term > c.hard.Term && why != Granted`, `false`),
 		value("raft.go", `c.wasRemoved(m)`, `false`)),
 	newer("M14", "a member that is to vote joins as a learner", "it counts at once, with an empty log", "N67",
 		value("change.go", `len(next.awaited()) == 0`, `true`),

@@ -109,7 +109,7 @@ var preVotes = []Mutant{
 	mutant("V06", "stickiness ends one election timeout after the leader was last heard", "it never ends", "N14, L1",
 		value("election.go", `c.now.Mono-c.follower.heard < c.electionTimeout()`, `true`)).arranged().seen("hashicorp/raft #605, #606; openraft #2080").must(),
 	mutant("V07", "a member that hears a leader ignores vote requests", "it does not ignore them", "N12, L5",
-		value("election.go", `asks && !r.Transfer && c.hearsLeader()`, `false`)).arranged().profiles("elections", "swarm").must(),
+		value("election.go", `asks && !r.Transfer`, `false`)).arranged().profiles("elections", "swarm").must(),
 	mutant("V08", "the grants of a pre-vote round count only in that round", "they count in later rounds, too", "N12, L5",
 		value("election.go", `c.candidate.round != r.ID`, `false`)).arranged().must(),
 }

@@ -85,10 +85,14 @@ type run struct {
 	pending  int          // commands of sessions
 }
 
-// place is where a result goes, and whose command it answers; effect is nil for a command without a session.
+func (r *run) reset() {
+	*r = run{commands: r.commands[:0], places: r.places[:0], repeats: r.repeats[:0]}
+}
+
+// place is where a result goes, and whose command it answers; effect is zero for a command without a session.
 type place struct {
 	result int
-	effect *Effect
+	effect Effect
 }
 
 // Apply implements raft.FSM.
@@ -96,7 +100,7 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 	if f.durable == nil && !slices.ContainsFunc(batch, func(e raft.Entry) bool { return e.Kind == raft.EntrySession }) {
 		return f.inner.Apply(batch, results)
 	}
-	var r run
+	r := run{commands: make([]raft.Entry, 0, len(batch)), places: make([]place, 0, len(batch))}
 	for i, e := range batch {
 		if e.Kind != raft.EntrySession {
 			r.commands, r.places = append(r.commands, e), append(r.places, place{result: i})
@@ -107,16 +111,16 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 			if err := f.applyRun(&r, results); err != nil {
 				return err
 			}
-			r = run{}
+			r.reset()
 		}
-		request, answer, effect, repeats := f.table.Take(e)
+		request, answer, of := f.table.Take(e)
 		switch {
-		case effect != nil:
+		case of.New:
 			command := raft.Entry{Index: e.Index, Term: e.Term, Kind: raft.EntryCommand, Time: e.Time, Data: request.Data}
-			r.commands, r.places = append(r.commands, command), append(r.places, place{i, effect})
+			r.commands, r.places = append(r.commands, command), append(r.places, place{i, of})
 			r.pending++
-		case repeats != nil:
-			r.repeats = append(r.repeats, place{i, repeats})
+		case of != Effect{}:
+			r.repeats = append(r.repeats, place{i, of})
 		default:
 			results[i] = answer.Encode()
 		}
@@ -159,7 +163,7 @@ func (f *FSM) applyRun(r *run, results [][]byte) error {
 // finish stores the answers to the commands in the table, and passes them on.
 func (f *FSM) finish(r *run, inner, results [][]byte) {
 	for i, p := range r.places {
-		if p.effect == nil {
+		if (p.effect == Effect{}) {
 			results[p.result] = inner[i]
 		} else {
 			results[p.result] = f.table.Finish(p.effect, inner[i]).Encode()
@@ -171,9 +175,9 @@ func (f *FSM) finish(r *run, inner, results [][]byte) {
 }
 
 // answerOf returns a copy of the answer to the command that was repeated.
-func (f *FSM) answerOf(r *run, repeated *Effect, results [][]byte) []byte {
+func (f *FSM) answerOf(r *run, repeated Effect, results [][]byte) []byte {
 	for _, p := range r.places {
-		if p.effect != nil && *p.effect == *repeated {
+		if p.effect.session == repeated.session && p.effect.number == repeated.number {
 			return bytes.Clone(results[p.result])
 		}
 	}

@@ -56,34 +56,34 @@ func (t *Table) Len() int { return len(t.sessions) }
 // Bytes returns what the table takes, as far as Limits.Bytes counts it.
 func (t *Table) Bytes() int64 { return t.bytes }
 
-// Effect is a command that takes effect, until its answer is known.
+// Effect is a command that has taken effect, until its answer is known.
 type Effect struct {
+	New     bool // it takes effect now: the FSM's answer is to be given to Finish; else it repeats one whose answer is not known yet
 	session *session
 	number  uint64
 }
 
-// Take decides about an entry of a session. If the entry takes effect, effect says for which command the FSM's answer is to be
-// given to Finish. If it repeats a command whose answer is not known yet, repeats is that command. Otherwise the answer is final.
-func (t *Table) Take(e raft.Entry) (r Request, a Answer, effect, repeats *Effect) {
+// Take decides about an entry of a session. The answer is final, unless there is an effect.
+func (t *Table) Take(e raft.Entry) (r Request, a Answer, effect Effect) {
 	r, err := DecodeRequest(e.Data)
 	if err != nil {
-		return r, Answer{Outcome: Malformed}, nil, nil
+		return r, Answer{Outcome: Malformed}, Effect{}
 	}
 	t.advance(e.Time)
 	if r.Kind == Open {
-		return r, t.open(e, r), nil, nil
+		return r, t.open(e, r), Effect{}
 	}
 	s := t.sessions[r.ID.Index]
 	if s == nil || s.id != r.ID {
-		return r, Answer{Outcome: Expired}, nil, nil
+		return r, Answer{Outcome: Expired}, Effect{}
 	}
 	if r.Kind == Close {
 		t.remove(s)
-		return r, Answer{Outcome: Closed}, nil, nil
+		return r, Answer{Outcome: Closed}, Effect{}
 	}
 	t.use(s)
-	a, effect, repeats = t.command(s, r)
-	return r, a, effect, repeats
+	a, effect = t.command(s, r)
+	return r, a, effect
 }
 
 // advance removes the sessions whose time has passed. Time is that of the entries, and never falls.
@@ -120,28 +120,28 @@ func (t *Table) open(e raft.Entry, r Request) Answer {
 //
 // Since the commands of a session may be under way at the same time, the table keeps an answer for each number that the client
 // may still ask for.
-func (t *Table) command(s *session, r Request) (a Answer, effect, repeats *Effect) {
+func (t *Table) command(s *session, r Request) (Answer, Effect) {
 	t.raise(s, r.Floor)
 	i, known := s.find(r.Number)
 	switch {
 	case r.Number < s.floor:
-		return Answer{Outcome: Answered, Floor: s.floor}, nil, nil
+		return Answer{Outcome: Answered, Floor: s.floor}, Effect{}
 	case known && s.answers[i].data == nil:
-		return Answer{}, nil, &Effect{s, r.Number}
+		return Answer{}, Effect{false, s, r.Number}
 	case known:
-		return stored(s.answers[i].data), nil, nil
+		return stored(s.answers[i].data), Effect{}
 	case r.Number >= s.floor+uint64(s.window):
-		return Answer{Outcome: Beyond, Floor: s.floor, Limit: uint64(s.window)}, nil, nil
+		return Answer{Outcome: Beyond, Floor: s.floor, Limit: uint64(s.window)}, Effect{}
 	case t.bytes >= t.limits.Bytes:
-		return Answer{Outcome: Bytes, Limit: uint64(t.limits.Bytes)}, nil, nil
+		return Answer{Outcome: Bytes, Limit: uint64(t.limits.Bytes)}, Effect{}
 	}
 	s.answers = slices.Insert(s.answers, i, answer{number: r.Number})
 	t.bytes += answerBytes
-	return Answer{}, &Effect{s, r.Number}, nil
+	return Answer{}, Effect{true, s, r.Number}
 }
 
 // Finish stores the FSM's answer to a command that has taken effect, and returns the answer for its caller.
-func (t *Table) Finish(e *Effect, result []byte) Answer {
+func (t *Table) Finish(e Effect, result []byte) Answer {
 	a := Answer{Outcome: Applied, Data: result}
 	if len(result) > AnswerBytesMax {
 		a = Answer{Outcome: TooLarge, Limit: uint64(len(result))}

@@ -109,7 +109,7 @@ func appendAfter(after raft.EntryID, term raft.Term, count int) raft.StorageWrit
 }
 
 func vote(term raft.Term, id raft.NodeID) raft.StorageWrite {
-	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}, Leading: term%3 == 1, Losses: uint8(term % 3)}}
+	return raft.StorageWrite{Hard: &raft.HardState{Term: term, Vote: raft.Peer{ID: id, Incarnation: 0xbeef}, Leading: term%3 == 1, Losses: uint8(term % 3), Lease: raft.Time(term % 2 * 100e6)}}
 }
 
 // remembers returns a write of a memory with the given number of peers.
