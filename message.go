@@ -128,6 +128,7 @@ type AppendRequest struct {
 // AppendReply says that the sender durably holds the leader's log up to Match.
 type AppendReply struct {
 	Match   Index
+	Moment  Moment  // as in HeartbeatReply
 	Promise Promise // granted when the request came
 	Moment  Moment  // as in HeartbeatReply
 }

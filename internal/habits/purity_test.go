@@ -43,7 +43,7 @@ var coreImports = map[string][]string{
 // These constants limit sizes. A larger struct does too many things, and a longer function is hard to read.
 const (
 	coreFieldsMax    = 16
-	outputFieldsMax  = 10
+	outputFieldsMax  = 11
 	functionLinesMax = 70
 )
 
@@ -98,7 +98,7 @@ func TestPurity_EachRuleCatchesItsBreach(t *testing.T) {
 		{"no global state in a table", `var t = []int{1}`, `package-level variable t`},
 		{"no page-long function", "func f() {" + strings.Repeat("\n", functionLinesMax) + "}", `function f has 71 lines`},
 		{"no bag of a core", "type Core struct{ " + strings.Repeat("_ int;", coreFieldsMax+1) + "}", `struct Core has 17 fields`},
-		{"no bag of an output", "type Output struct{ " + strings.Repeat("_ int;", outputFieldsMax+1) + "}", `struct Output has 11 fields`},
+		{"no bag of an output", "type Output struct{ " + strings.Repeat("_ int;", outputFieldsMax+1) + "}", `struct Output has 12 fields`},
 		{"what stands alone", `func f() { undefined() }`, `undefined: undefined`},
 	} {
 		t.Run(row.rule, func(t *testing.T) {

@@ -31,7 +31,7 @@ func Messages(from, to raft.Peer) []raft.Message {
 		raft.VoteReply{Granted: true, Wall: -7},
 		Append(last, []int{0, 1, 300, 70_000}, 19),
 		raft.AppendRequest{Prev: last, Last: last, Commit: 20, Acknowledged: 18, Promise: raft.Promise{SentAt: 77_000_000, Duration: 100_000_000}},
-		raft.AppendReply{Match: 20, Promise: raft.Promise{SentAt: 77_000_000, Duration: 90_000_000}},
+		raft.AppendReply{Match: 20}, raft.AppendReply{Match: 20, Moment: moment, Promise: raft.Promise{SentAt: 77_000_000, Duration: 90_000_000}},
 		raft.AppendConflict{Prev: 20, Hint: raft.EntryID{Term: 4, Index: 17}, Acknowledged: 16},
 		raft.Heartbeat{Round: id, Commit: 20, Successors: []raft.Peer{{ID: "n2", Incarnation: 1 << 63}, {ID: "n3", Incarnation: 3}}, Span: 10_000_000, Promise: raft.Promise{SentAt: 78_000_000, Duration: 100_000_000}},
 		raft.HeartbeatReply{Round: id, Match: 20, Wall: 1 << 61, Applied: 19, Hindered: raft.HinderedNoRoom | raft.HinderedSuspected, Backoff: 10_000_000_000, AppVersion: 7, Promise: raft.Promise{SentAt: 78_000_000, Duration: 100_000_000}, Moment: moment},
