@@ -107,7 +107,7 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 	assert(c.log.has(r.Last), "an accepted append is in the log")
 	c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)
 	c.followCommit(r.Commit)
-	c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Promise: c.promise(r.Promise), Moment: c.moment(m.From)}, r.Last.Index)
+	c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Moment: c.moment(m.From), Promise: c.promise(r.Promise)}, r.Last.Index)
 }
 
 // rejectAppend answers an append whose consistency check has failed. If the append begins at or below the base, rejectAppend

@@ -64,8 +64,8 @@ func (c *Core) onHeartbeat(m Message, h Heartbeat) {
 		c.send(m.From, HeartbeatReply{
 			Round: h.Round, Match: min(c.disk.persisted, c.termLeader.proved), Wall: c.now.Wall,
 			Applied: c.log.applied, Hindered: c.hindered(), Backoff: c.backoff(), AppVersion: c.cfg.AppVersion,
-			Promise: c.promise(h.Promise),
 			Moment:  c.moment(m.From),
+			Promise: c.promise(h.Promise),
 		})
 	}
 }

@@ -16,8 +16,8 @@ type leader struct {
 	bytes       int   // of the pending proposals
 	accepted    Index // of the last accepted proposal; 0: none
 	reads       leaderReads
-	leaseEnded  bool // TimeoutNow has left in this term
 	ages        ageRound
+	leaseEnded  bool // TimeoutNow has left in this term
 	transfer    *transfer
 	workStopMax Time // how long a transfer waits for the end of the host's work; 0: it does none
 	succession  succession

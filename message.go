@@ -130,7 +130,6 @@ type AppendReply struct {
 	Match   Index
 	Moment  Moment  // as in HeartbeatReply
 	Promise Promise // granted when the request came
-	Moment  Moment  // as in HeartbeatReply
 }
 
 // AppendConflict says that the consistency check at Prev failed (Figure 2, AppendEntries rule 2): the logs agree at most up to
@@ -149,8 +148,8 @@ type Heartbeat struct {
 	// long an election takes at most; 0: an earlier release, or a leader that names no successors.
 	Successors []Peer
 	Span       Time
-	Promise    Promise   // asked of the receiver
 	Fresh      Freshness // what a confirmed round has proved about the receiver's state; zero: nothing new
+	Promise    Promise   // asked of the receiver
 }
 
 // HeartbeatReply echoes the round.
@@ -162,8 +161,8 @@ type HeartbeatReply struct {
 	Hindered   Hindrance // at present; the core leaves HinderedNoRoom to the host
 	Backoff    Time      // for how long the sender still counts as one without priority, because it has lost its leadership; 0: it does not
 	AppVersion uint64    // CoreConfig.AppVersion of the sender; 0: none, or an earlier release
-	Promise    Promise   // granted when the heartbeat came
 	Moment     Moment    // when it was sent, on the sender's clock, to be returned in Heartbeat.Fresh; zero: an earlier release
+	Promise    Promise   // granted when the heartbeat came
 }
 
 // Hindrance is a set of reasons why a member that answers heartbeats does not count. The leader only reports them. The

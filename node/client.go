@@ -115,11 +115,11 @@ func (n *Node) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Inde
 	if err := c.Validate(); err != nil {
 		return 0, err
 	}
-	switch maxAge := c.MaxAge(); {
-	case c == raft.Lease:
-		return n.readByLease(ctx)
-	case maxAge > 0:
+	if maxAge := c.MaxAge(); maxAge > 0 {
 		return n.readStale(ctx, maxAge)
+	}
+	if c == raft.Lease {
+		return n.readByLease(ctx)
 	}
 	return n.ReadIndex(ctx)
 }

@@ -42,11 +42,11 @@ type Metrics struct {
 	ProposalsFailed   ProposalFailures
 	Forwards          ForwardOutcomes
 	Reads             uint64
+	StaleReads        uint64 // reads with raft.Stale that were served
+	StaleReadsRefused uint64 // those that were refused with *TooStaleError
 	Leased            bool   // gauge: this member leads and has a lease
 	LeaseReads        uint64 // reads with raft.Lease that a lease has answered
 	LeaseFallbacks    uint64 // reads with raft.Lease for which there was no lease: they are in Reads, too
-	StaleReads        uint64 // reads with raft.Stale that were served
-	StaleReadsRefused uint64 // those that were refused with *TooStaleError
 	CommandsApplied   uint64
 	Writes            uint64
 	EntriesWritten    uint64
@@ -184,8 +184,8 @@ type counters struct {
 	staleMembers                                         atomic.Uint64
 	proposals, notLeader, overloaded, tooLarge           atomic.Uint64
 	unknown, otherFailures, reads, commands              atomic.Uint64
-	leaseReads, leaseFallbacks                           atomic.Uint64
 	staleReads, staleRefused                             atomic.Uint64
+	leaseReads, leaseFallbacks                           atomic.Uint64
 	writes, entriesWritten, bytesWritten                 atomic.Uint64
 	messagesSent, entriesSent, received                  atomic.Uint64
 	droppedQueueFull, droppedSend, droppedStale          atomic.Uint64
@@ -338,8 +338,7 @@ func (n *Node) Metrics() Metrics {
 			c.notLeader.Load(), c.overloaded.Load(), c.tooLarge.Load(), c.unknown.Load(), c.otherFailures.Load(),
 		},
 		Forwards: ForwardOutcomes{c.forwards.sent.Load(), c.forwards.notApplied.Load(), c.forwards.unknown.Load(), c.forwards.refused.Load()},
-		Reads:    c.reads.Load(), LeaseReads: c.leaseReads.Load(), LeaseFallbacks: c.leaseFallbacks.Load(), CommandsApplied: c.commands.Load(),
-		StaleReads: c.staleReads.Load(), StaleReadsRefused: c.staleRefused.Load(),
+		Reads:    c.reads.Load(), StaleReads: c.staleReads.Load(), StaleReadsRefused: c.staleRefused.Load(), LeaseReads: c.leaseReads.Load(), LeaseFallbacks: c.leaseFallbacks.Load(), CommandsApplied: c.commands.Load(),
 		Writes: c.writes.Load(), EntriesWritten: c.entriesWritten.Load(), EntryBytesWritten: c.bytesWritten.Load(),
 		MessagesSent: c.messagesSent.Load(), EntriesSent: c.entriesSent.Load(), MessagesReceived: c.received.Load(), MessagesRefused: c.refusedMessages.Load(),
 		Dropped: Drops{

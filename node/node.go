@@ -295,8 +295,8 @@ func (n *Node) step(batch []raft.Event) (out raft.Output, err error) {
 // out.Write.Then leaves only once that Write is durable. So makeDurable (writer.go) sends Then after the write, and process
 // never sends Then.
 //
-// process publishes the lease first, and then updates the log cache, because readers may ask for the entries and the log's
-// generation from then on.
+// process publishes the lease first. Then it updates the log cache, because readers may ask for the entries, and the log's
+// generation, from then on.
 func (n *Node) process(out raft.Output) {
 	n.lease.publish(out.Lease)
 	if log := out.Write.Log; log != nil {

@@ -80,8 +80,8 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		return frameAppendRequest, b.Entries, nil
 	case raft.AppendReply:
 		w.Match = uint64(b.Match)
-		w.setPromise(b.Promise)
 		w.setMoment(b.Moment)
+		w.setPromise(b.Promise)
 		return frameAppendReply, nil, nil
 	case raft.AppendConflict:
 		w.PrevIndex = uint64(b.Prev)
@@ -92,17 +92,17 @@ func (w *wireMessage) setBody(body raft.Body) (frameType, []raft.Entry, error) {
 		w.setID(b.Round)
 		w.Commit, w.Span = uint64(b.Commit), uint64(b.Span)
 		w.setSuccessors(b.Successors)
-		w.setPromise(b.Promise)
 		w.setMoment(b.Fresh.Since)
 		w.Index = uint64(b.Fresh.Index)
+		w.setPromise(b.Promise)
 		return frameHeartbeat, nil, nil
 	case raft.HeartbeatReply:
 		w.setID(b.Round)
 		w.Match, w.Wall = uint64(b.Match), b.Wall
 		w.Applied, w.Hindered, w.Backoff = uint64(b.Applied), uint8(b.Hindered), uint64(b.Backoff)
 		w.AppVersion = b.AppVersion
-		w.setPromise(b.Promise)
 		w.setMoment(b.Moment)
+		w.setPromise(b.Promise)
 		return frameHeartbeatReply, nil, nil
 	case raft.ReadRequest:
 		w.setID(b.ID)
@@ -207,7 +207,7 @@ func (d *decoder) message(h frameHeader, frame []byte) (raft.Message, error) {
 func (w *wireMessage) checkNumbers() error {
 	return checkNumbers(w.Term, w.StartCount, w.Counter, w.LastTerm, w.LastIndex, w.PrevTerm, w.PrevIndex,
 		w.HintTerm, w.HintIndex, w.Commit, w.Match, w.Index, w.Acked, w.Applied, w.At, w.Size, w.Span, w.Backoff, w.ToStart, w.Left,
-		w.PromiseSentAt, w.PromiseDuration, w.MomentStart, w.MomentAt)
+		w.MomentStart, w.MomentAt, w.PromiseSentAt, w.PromiseDuration)
 }
 
 func (w *wireMessage) setPromise(p raft.Promise) {
@@ -237,8 +237,8 @@ func (w *wireMessage) moment() raft.Moment {
 func (d *decoder) heartbeat() (raft.Body, error) {
 	w := &d.wire
 	b := raft.Heartbeat{
-		Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span), Promise: w.promise(),
-		Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
+		Round: w.id(), Commit: raft.Index(w.Commit), Span: raft.Time(w.Span),
+		Promise: w.promise(), Fresh: raft.Freshness{Since: w.moment(), Index: raft.Index(w.Index)},
 	}
 	for rest := w.Successors; len(rest) > 0; {
 		n := int(rest[0])
@@ -281,7 +281,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameAppendRequest:
 		return w.appendRequest(rest)
 	case frameAppendReply:
-		return raft.AppendReply{Match: raft.Index(w.Match), Promise: w.promise(), Moment: w.moment()}, nil
+		return raft.AppendReply{Match: raft.Index(w.Match), Moment: w.moment(), Promise: w.promise()}, nil
 	case frameAppendConflict:
 		return raft.AppendConflict{
 			Prev: raft.Index(w.PrevIndex), Hint: entryID(w.HintTerm, w.HintIndex), Acknowledged: raft.Index(w.Acked),
@@ -291,7 +291,7 @@ func (d *decoder) body(kind frameType, rest []byte) (raft.Body, error) {
 	case frameHeartbeatReply:
 		return raft.HeartbeatReply{
 			Round: w.id(), Match: raft.Index(w.Match), Wall: w.Wall, Applied: raft.Index(w.Applied), Hindered: raft.Hindrance(w.Hindered),
-			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Promise: w.promise(), Moment: w.moment(),
+			Backoff: raft.Time(w.Backoff), AppVersion: w.AppVersion, Moment: w.moment(), Promise: w.promise(),
 		}, nil
 	case frameReadRequest:
 		return raft.ReadRequest{ID: w.id()}, nil

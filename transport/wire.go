@@ -68,10 +68,10 @@ type wireMessage struct {
 
 	AppVersion uint64 `codec:"av,omitempty"`
 
-	PromiseSentAt   uint64 `codec:"ps,omitempty"` // in nanoseconds, on the leader's clock
-	PromiseDuration uint64 `codec:"pd,omitempty"` // in nanoseconds
 	MomentStart     uint64 `codec:"ms,omitempty"` // with MomentAt: a raft.Moment
 	MomentAt        uint64 `codec:"mt,omitempty"`
+	PromiseSentAt   uint64 `codec:"ps,omitempty"` // in nanoseconds, on the leader's clock
+	PromiseDuration uint64 `codec:"pd,omitempty"` // in nanoseconds
 
 	Snapshot []byte `codec:"s,omitempty"`  // result of raft.Snapshot.Encode
 	File     []byte `codec:"sf,omitempty"` // a raft.SnapshotID
