@@ -9,7 +9,7 @@ var replication = []Mutant{
 	mutant("R03", "a log is truncated only at a conflict", "it is truncated after every append", "N8, G5",
 		before("append.go", adoptAnchor, `if n := len(entries); n > 0 && entries[n-1].Index < c.log.Last.Index { c.truncate(entries[n-1].Index) }`)).seen("RaftOS #26").must(),
 	mutant("R04", "a follower acknowledges only what this append proved", "it acknowledges its whole log", "N6, G5",
-		instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index}, r.Last.Index)`,
+		instead("append.go", `c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Promise: c.promise(r.Promise)}, r.Last.Index)`,
 			`c.promiseLog(m.From, AppendReply{Match: c.log.Last.Index}, c.log.Last.Index)`)).arranged().seen("microsoft/CCF #6016"),
 	mutant("R05", "the match index never falls", "a late acknowledgement lowers it", "N18, L7",
 		instead("progress.go", `p.match = max(p.match, match)`, `p.match = match`),
