@@ -184,6 +184,7 @@ type configurationRecord struct {
 	Patience int64           `json:"patience,omitempty"` // nanoseconds
 
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
+	Sessions      bool   `json:"sessions,omitempty"`
 	LeaseDuration int64  `json:"lease_duration,omitempty"` // nanoseconds
 }
 
@@ -197,6 +198,7 @@ type removalRecord struct {
 func (c Configuration) Encode() []byte {
 	r := configurationRecord{
 		Version: configurationVersion, Level: c.Level, Members: memberRecords(c), Patience: int64(c.Patience), AppVersionMin: c.AppVersionMin,
+		Sessions:      c.Sessions,
 		LeaseDuration: int64(c.LeaseDuration),
 	}
 	for _, removed := range c.Removed {
@@ -239,7 +241,7 @@ func DecodeConfiguration(data []byte) (Configuration, error) {
 // configuration returns what the record holds. It checks nothing.
 func (r configurationRecord) configuration() Configuration {
 	c := configurationOf(r.Members)
-	c.Level, c.Patience, c.AppVersionMin = r.Level, time.Duration(r.Patience), r.AppVersionMin
+	c.Level, c.Patience, c.AppVersionMin, c.Sessions = r.Level, time.Duration(r.Patience), r.AppVersionMin, r.Sessions
 	c.LeaseDuration = time.Duration(r.LeaseDuration)
 	for _, removed := range r.Removed {
 		c.Removed = append(c.Removed, Removal{

@@ -136,6 +136,7 @@ type Configuration struct {
 	// AppVersionMin is the lowest version of the application that a member may run, and never falls; 0: there is none. It is
 	// raised once every member has announced that it runs at least that version.
 	AppVersionMin uint64
+	Sessions      bool // a session was opened, so that every FSM must be a SessionFSM; it stays so
 	// LeaseDuration is how long a member promises its leader not to elect another one; 0: leaders have no leases, and answer
 	// every read with a round of messages. See docs/reads.md.
 	LeaseDuration time.Duration
@@ -258,7 +259,7 @@ func (c Configuration) Protocol() uint16 {
 func (c Configuration) Equal(other Configuration) bool {
 	return slices.Equal(c.Members, other.Members) && slices.Equal(c.Outgoing, other.Outgoing) &&
 		slices.Equal(c.Removed, other.Removed) && c.Patience == other.Patience && c.Level == other.Level &&
-		c.AppVersionMin == other.AppVersionMin && c.LeaseDuration == other.LeaseDuration
+		c.AppVersionMin == other.AppVersionMin && c.Sessions == other.Sessions && c.LeaseDuration == other.LeaseDuration
 }
 
 // SameList reports whether both name the same members, of any incarnation. The Address and Meta of a member count only where
@@ -314,6 +315,7 @@ func (c Configuration) Validate() error {
 	c.removedProblems(&p)
 	c.priorityProblems(&p)
 	c.appVersionProblems(&p)
+	c.sessionProblems(&p)
 	c.leaseProblems(&p)
 	if c.Level == 0 && (c.Joint() || c.Changing() || len(c.Removed) > 0) {
 		p.add("its feature level is 0, at which members are not changed")

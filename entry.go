@@ -40,10 +40,11 @@ func (e EntryID) String() string { return fmt.Sprintf("%d@%d", e.Index, e.Term) 
 type EntryKind uint8
 
 const (
-	EntryCommand       EntryKind = 1 // a command of the application: the only kind that an FSM sees
+	EntryCommand       EntryKind = 1 // a command of the application: the only kind that an FSM without sessions sees
 	EntryNoop          EntryKind = 2 // begins a leader's term, and carries Barrier
 	EntryBootstrap     EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
 	EntryConfiguration EntryKind = 4 // changes the members, see Configuration
+	EntrySession       EntryKind = 5 // opens or ends a session, or is a command of one: see SessionFSM
 )
 
 func (k EntryKind) String() string {
@@ -56,12 +57,14 @@ func (k EntryKind) String() string {
 		return "bootstrap"
 	case EntryConfiguration:
 		return "configuration"
+	case EntrySession:
+		return "session"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // known reports whether this release accepts entries of the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryConfiguration }
+func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntrySession }
 
 // Entry is one entry of the log. It is immutable once it has left Step, because all copies share its bytes.
 type Entry struct {
@@ -183,7 +186,7 @@ func DecodeEntry(record []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
 	}
 	if !e.Kind.known() {
-		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntryConfiguration)}
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntrySession)}
 	}
 	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
 	e.Data, e.record = record[recordHeaderBytes:end:end], record

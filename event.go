@@ -36,7 +36,7 @@ type Applying struct {
 	Since Time
 }
 
-// Proposal is one EntryCommand or EntryNoop for the log. A literal one uses Data as it is; see NewProposal.
+// Proposal is one EntryCommand, EntryNoop or EntrySession for the log. A literal one uses Data as it is; see NewProposal.
 type Proposal struct {
 	RequestID RequestID
 	Term      Term // the leader appends it in this term alone, and refuses it in another one; 0: any

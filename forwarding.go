@@ -25,6 +25,7 @@ const (
 	ForwardPropose  ForwardKind = 1 // to commit and apply a command
 	ForwardChange   ForwardKind = 2 // to change the members
 	ForwardTransfer ForwardKind = 3 // to transfer its leadership
+	ForwardSession  ForwardKind = 4 // to commit and apply an EntrySession
 )
 
 func (k ForwardKind) String() string {
@@ -35,6 +36,8 @@ func (k ForwardKind) String() string {
 		return "change of the members"
 	case ForwardTransfer:
 		return "transfer of leadership"
+	case ForwardSession:
+		return "entry of a session"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

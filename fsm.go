@@ -10,7 +10,7 @@ import (
 // application's own failures in results. Other goroutines need a lock to read the state, or node.Node.Read.
 type FSM interface {
 	// Apply applies the batch in order and puts the answer to batch[i] into results[i], or leaves it nil. It gets
-	// EntryCommand entries only, so their indexes have gaps. The batch is read-only and valid until Apply returns; the
+	// EntryCommand entries only, or EntrySession too if it is a SessionFSM, so their indexes have gaps. The batch is read-only and valid until Apply returns; the
 	// results then belong to the node. len(results) == len(batch).
 	Apply(batch []Entry, results [][]byte) error
 	// Snapshot freezes the present state. It must be cheap: the result is written while later Applies run.

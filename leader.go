@@ -148,12 +148,17 @@ func (c *Core) propose(proposals []Proposal) {
 		return
 	}
 	l := c.leader
+	noSessions, why := c.allowSessions(proposals)
 	entries, now, largest := make([]Entry, 0, len(proposals)), c.stampNow(), c.largestCommand()
 	c.growAnswers(len(proposals))
 	for _, p := range proposals {
-		assert(p.Kind == EntryCommand || p.Kind == EntryNoop, "only commands and no-ops are proposed")
+		assert(p.Kind == EntryCommand || p.Kind == EntryNoop || p.Kind == EntrySession, "only commands and no-ops are proposed, and entries of sessions")
 		if c.isOtherTerm(p.Term) {
 			c.refuseRequest(p.RequestID)
+			continue
+		}
+		if p.Kind == EntrySession && noSessions != 0 {
+			c.answer(Answer{RequestID: p.RequestID, Kind: AnswerRefused, Refusal: noSessions, Err: why})
 			continue
 		}
 		if len(p.Data) > largest.Limit {

@@ -191,6 +191,8 @@ func (c Configuration) begins(before Configuration, at Index) error {
 		return fmt.Errorf("its feature level is %d after %d", c.Level, before.Level)
 	case c.AppVersionMin < before.AppVersionMin:
 		return fmt.Errorf("its lowest version of the application is %d after %d", c.AppVersionMin, before.AppVersionMin)
+	case before.Sessions && !c.Sessions:
+		return errors.New("it has no sessions, and the one before it has")
 	}
 	var removed []Peer
 	for _, m := range before.Members {

@@ -19,6 +19,8 @@ type cell struct {
 	Apart    bool    `json:"apart,omitempty"` // each replica runs in its own process
 	Tuned    bool    `json:"tuned,omitempty"` // election timeouts of 150 to 300 ms, instead of the library's defaults
 	Follower string  `json:"follower,omitempty"`
+	Read     reading `json:"read,omitempty"`     // how fresh the state must be
+	Sessions bool    `json:"sessions,omitempty"` // each caller proposes in a session of its own
 	// Rest is the idle time after the load, before the cluster's memory is measured again.
 	Rest time.Duration `json:"rest,omitempty"`
 }
@@ -35,6 +37,16 @@ const (
 	idle       kind = "idle"
 	limits     kind = "limits of the machine"
 	store      kind = "store"
+	reads      kind = "reads"
+)
+
+// reading is how fresh the state must be that a read sees.
+type reading string
+
+const (
+	linearizable reading = "linearizable"
+	byLease      reading = "by lease"
+	fromFollower reading = "stale, from a follower"
 )
 
 // The states of the one follower.
@@ -58,6 +70,8 @@ func (c cell) String() string {
 	add(c.Replicas > 0 && c.Replicas != 3, ", %d replicas", c.Replicas)
 	add(c.Apart, ", own processes")
 	add(c.Follower != "", ", one follower %s", c.Follower)
+	add(c.Read != "", ", %s", c.Read)
+	add(c.Sessions, ", in sessions")
 	add(c.Tuned, ", 150–300 ms")
 	add(c.Rest > 0, ", then %g s idle", c.Rest.Seconds())
 	return text
@@ -89,6 +103,13 @@ const openCallers = 4096
 // loop returns a closed loop on three replicas in one process.
 func loop(callers, bytes int) cell {
 	return cell{Kind: closedLoop, Callers: callers, Bytes: bytes, Replicas: 3}
+}
+
+// inSessions returns a closed loop in which each caller has a session.
+func inSessions(callers, bytes int) cell {
+	c := loop(callers, bytes)
+	c.Sessions = true
+	return c
 }
 
 // at returns an open loop on three replicas in one process.
@@ -125,7 +146,7 @@ func rested() cell {
 var (
 	firstCells = []cell{
 		{Kind: limits},
-		loop(64, 128), loop(256, 128), loop(1024, 128), loop(1, 128), loop(16, 128),
+		loop(64, 128), loop(256, 128), inSessions(256, 128), loop(1024, 128), loop(1, 128), loop(16, 128),
 		replay(restart, 200_000), apart(3, followerStopped), rested(),
 	}
 	secondCells = []cell{
@@ -161,6 +182,22 @@ var storeCells = []cell{
 	{Kind: store, Rate: 2_000, Callers: openCallers, Bytes: 128, Replicas: 3, Apart: true},
 }
 
+var readCallers = []int{1, 64, 1024}
+
+// readCells are closed loops of reads on three replicas in one process, without writes.
+var readCells = func() (cells []cell) {
+	for _, callers := range readCallers {
+		for _, how := range []reading{linearizable, byLease, fromFollower} {
+			cells = append(cells, read(callers, how))
+		}
+	}
+	return cells
+}()
+
+func read(callers int, how reading) cell {
+	return cell{Kind: reads, Callers: callers, Replicas: 3, Read: how}
+}
+
 // allRounds is the smallest number of rounds that gives a 95 % interval. fewRounds gives only the order of magnitude of a
 // figure.
 const (
@@ -171,13 +208,15 @@ const (
 // sets are the values of --set.
 var sets = map[string][]tier{
 	"core": {
-		{allRounds, firstCells}, {allRounds, secondCells}, {allRounds, thirdCells}, {allRounds, storeCells}, {fewRounds, lastCells},
+		{allRounds, firstCells}, {allRounds, secondCells}, {allRounds, thirdCells}, {allRounds, storeCells}, {allRounds, readCells},
+		{fewRounds, lastCells},
 	},
 	"full": {
-		{allRounds, firstCells}, {allRounds, secondCells}, {allRounds, thirdCells}, {allRounds, storeCells}, {allRounds, lastCells},
-		{allRounds, otherCells},
+		{allRounds, firstCells}, {allRounds, secondCells}, {allRounds, thirdCells}, {allRounds, storeCells}, {allRounds, readCells},
+		{allRounds, lastCells}, {allRounds, otherCells},
 	},
 	"stores": {{allRounds, storeCells}},
+	"reads":  {{allRounds, readCells}},
 }
 
 // Only the full set measures these contestants in every cell. The core set omits the contestants of onlyInFull. It measures
@@ -189,6 +228,9 @@ var (
 
 // notInCore reports whether the core set omits a contestant from a cell.
 func notInCore(c cell, contestant string) bool {
+	if c.Kind == reads { // which need neither a disk nor batches of entries
+		return !slices.Contains([]string{"coxswain-segments", "hashicorp-wal-1024", "etcd-raft"}, contestant)
+	}
 	if contestant == etcdYields {
 		return c.Kind != closedLoop || c.Apart || c.Replicas != 3
 	}
@@ -207,5 +249,5 @@ func (c cell) quick() cell {
 }
 
 func allCells() []cell {
-	return slices.Concat(firstCells, secondCells, thirdCells, storeCells, lastCells, otherCells)
+	return slices.Concat(firstCells, secondCells, thirdCells, storeCells, readCells, lastCells, otherCells)
 }

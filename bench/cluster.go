@@ -101,6 +101,7 @@ func newCluster(contestant string, c cell, dir string) (*cluster, error) {
 	for i := range c.Replicas {
 		members = append(members, Member{
 			ID: i + 1, Addresses: addresses, Dir: filepath.Join(dir, fmt.Sprint(i+1)), Tuned: c.Tuned, Keeps: c.keeps(),
+			Leases: c.Read == byLease, Sessions: c.Sessions,
 		})
 	}
 	cl := &cluster{contestant: contestant}

@@ -18,6 +18,13 @@ type replica interface {
 	Applied() uint64
 }
 
+// reader is a replica that can read.
+type reader interface {
+	// Reader returns the function with which callers prepare a read of this replica's FSM. The replica leads, or reads from a
+	// follower. Many goroutines call the function. For reads by lease, Member.Leases is set.
+	Reader(ctx context.Context, how reading) (func(context.Context) error, error)
+}
+
 // Member describes where and how a replica starts.
 type Member struct {
 	ID        int      // from 1
@@ -27,6 +34,10 @@ type Member struct {
 	Tuned bool
 	// Keeps makes the member keep its whole log. If Keeps is false, the library's defaults decide when the log is compacted.
 	Keeps bool
+	// Sessions makes the members keep sessions.
+	Sessions bool
+	// Leases makes the leader answer reads by its lease.
+	Leases bool
 }
 
 func (m Member) address() string { return m.Addresses[m.ID-1] }
@@ -36,6 +47,7 @@ type contestant struct {
 	name    string
 	modules []string // besides our own
 	start   func(Member) (replica, error)
+	reads   []reading // what it can do
 	// reference means that the contestant does not count when the best of the others is chosen.
 	reference bool
 }
@@ -54,17 +66,23 @@ const ours = "coxswain"
 
 func (c contestant) ours() bool { return isOurs(c.name) }
 
+var (
+	everyRead         = []reading{linearizable, byLease, fromFollower}
+	confirmedReads    = everyRead[:1]
+	confirmedOrLeased = everyRead[:2]
+)
+
 // contestants are all columns.
 var contestants = []contestant{
-	{name: "coxswain-segments", modules: []string{bbolt}, start: startCoxswain(openLog)},
-	{name: "coxswain-bbolt", modules: []string{bbolt}, start: startCoxswain(openBolt)},
-	{name: "hashicorp-bolt", modules: []string{hashicorpRaft, raftBolt}, start: startHashicorp(openRaftBolt, byDefault)},
-	{name: "hashicorp-bolt-1024", modules: []string{hashicorpRaft, raftBolt}, start: startHashicorp(openRaftBolt, bigBatches)},
-	{name: "hashicorp-wal", modules: []string{hashicorpRaft, raftWAL}, start: startHashicorp(openRaftWAL, byDefault)},
-	{name: "hashicorp-wal-1024", modules: []string{hashicorpRaft, raftWAL}, start: startHashicorp(openRaftWAL, bigBatches)},
-	{name: "etcd-raft", modules: []string{etcdRaft, etcdWAL}, start: startEtcdRaft(false, false)},
-	{name: "etcd-raft-async", modules: []string{etcdRaft, etcdWAL}, start: startEtcdRaft(true, false)},
-	{name: etcdYields, modules: []string{etcdRaft, etcdWAL}, start: startEtcdRaft(true, true), reference: true},
+	{name: "coxswain-segments", modules: []string{bbolt}, reads: everyRead, start: startCoxswain(openLog)},
+	{name: "coxswain-bbolt", modules: []string{bbolt}, reads: everyRead, start: startCoxswain(openBolt)},
+	{name: "hashicorp-bolt", modules: []string{hashicorpRaft, raftBolt}, reads: confirmedReads, start: startHashicorp(openRaftBolt, byDefault)},
+	{name: "hashicorp-bolt-1024", modules: []string{hashicorpRaft, raftBolt}, reads: confirmedReads, start: startHashicorp(openRaftBolt, bigBatches)},
+	{name: "hashicorp-wal", modules: []string{hashicorpRaft, raftWAL}, reads: confirmedReads, start: startHashicorp(openRaftWAL, byDefault)},
+	{name: "hashicorp-wal-1024", modules: []string{hashicorpRaft, raftWAL}, reads: confirmedReads, start: startHashicorp(openRaftWAL, bigBatches)},
+	{name: "etcd-raft", modules: []string{etcdRaft, etcdWAL}, reads: confirmedOrLeased, start: startEtcdRaft(false, false)},
+	{name: "etcd-raft-async", modules: []string{etcdRaft, etcdWAL}, reads: confirmedOrLeased, start: startEtcdRaft(true, false)},
+	{name: etcdYields, modules: []string{etcdRaft, etcdWAL}, reads: confirmedOrLeased, start: startEtcdRaft(true, true), reference: true},
 	{name: "dragonboat", modules: []string{"github.com/lni/dragonboat/v4"}, start: startDragonboat, reference: true},
 }
 
@@ -77,6 +95,11 @@ func contestantOf(name string) (contestant, bool) {
 		return contestant{}, false
 	}
 	return contestants[i], true
+}
+
+// has reports whether the contestant can be measured in the cell.
+func (c contestant) has(in cell) bool {
+	return (in.Kind != reads || slices.Contains(c.reads, in.Read)) && (!in.Sessions || c.ours())
 }
 
 // patience bounds the time of a single command.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/node"
+	sessions "github.com/coxswain/raft/session"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 )
@@ -44,7 +46,13 @@ func startCoxswain(open func(dir string) (raft.Storage, error)) func(Member) (re
 		fsm := &coxswainCounter{}
 		ctx, cancel := context.WithTimeout(context.Background(), startupMax)
 		defer cancel()
-		n, err := node.Start(ctx, cfg, fsm, store, t)
+		var wrapped raft.FSM = fsm
+		if m.Sessions {
+			if wrapped, err = sessions.Wrap(fsm); err != nil {
+				return nil, err
+			}
+		}
+		n, err := node.Start(ctx, cfg, wrapped, store, t)
 		if err != nil {
 			return nil, err
 		}
@@ -60,6 +68,33 @@ func (c *coxswain) Propose(ctx context.Context, command []byte) error {
 func (c *coxswain) Leads() bool {
 	leader, known := c.node.Leader()
 	return known && leader.ID == c.id
+}
+
+// sessions opens a session for each caller, and returns the functions that propose in them.
+func (c *coxswain) sessions(ctx context.Context, callers int) (propose []func(context.Context, []byte) error, err error) {
+	for range callers {
+		s, err := sessions.Open(ctx, c.node, sessions.Config{})
+		if err != nil {
+			return nil, err
+		}
+		propose = append(propose, func(ctx context.Context, command []byte) error {
+			_, err := s.Propose(ctx, command)
+			return err
+		})
+	}
+	return propose, nil
+}
+
+// staleMax is the age of the state that a read from a follower allows.
+const staleMax = time.Second
+
+// Reader measures the form of a read that returns an index: the callers read the FSM themselves.
+func (c *coxswain) Reader(_ context.Context, how reading) (func(context.Context) error, error) {
+	fresh := map[reading]raft.Consistency{linearizable: raft.Linearizable, byLease: raft.Lease, fromFollower: raft.Stale(staleMax)}[how]
+	return func(ctx context.Context) error {
+		_, err := c.node.ReadIndexWith(ctx, fresh)
+		return err
+	}, nil
 }
 
 type coxswainCounter struct{ counter }

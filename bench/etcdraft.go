@@ -46,6 +46,7 @@ type etcdReplica struct {
 	requests  uint64
 	waiting   map[uint64]chan error // by the number in the command's first eight bytes
 	proposing []*raftpb.Entry
+	reads     etcdReads
 }
 
 // etcdApply is a batch of committed entries, with the responses that async expects.
@@ -89,10 +90,14 @@ func startEtcdRaft(async, yields bool) func(Member) (replica, error) {
 		if m.Tuned {
 			tick = etcdQuickTick
 		}
+		readOnly := raft.ReadOnlySafe
+		if m.Leases {
+			readOnly = raft.ReadOnlyLeaseBased
+		}
 		raw, err := raft.NewRawNode(&raft.Config{
 			ID: e.id, ElectionTick: 10, HeartbeatTick: 1, Storage: e.memory, MaxSizePerMsg: etcdMessageBytesMax,
 			MaxInflightMsgs: etcdInflightMax, CheckQuorum: true, PreVote: true, AsyncStorageWrites: async,
-			DisableProposalForwarding: true, Logger: &raft.DefaultLogger{Logger: discard},
+			ReadOnlyOption: readOnly, DisableProposalForwarding: true, Logger: &raft.DefaultLogger{Logger: discard},
 		})
 		if err != nil {
 			return nil, err
@@ -202,6 +207,7 @@ func (e *etcdReplica) setLeads(leads bool) {
 			answer <- errNotLeader
 		}
 		e.proposing = nil
+		e.reads.fail(errNotLeader)
 	}
 	e.leads.Store(leads)
 }
@@ -245,7 +251,7 @@ func (e *etcdReplica) run(first bool, every time.Duration) {
 		if entries := e.proposals(); len(entries) > 0 {
 			e.propose(entries)
 		}
-		for e.raw.HasReady() {
+		for e.askForReads(); e.raw.HasReady(); e.askForReads() {
 			e.process(e.raw.Ready())
 		}
 	}
@@ -263,6 +269,9 @@ func (e *etcdReplica) propose(entries []*raftpb.Entry) {
 func (e *etcdReplica) process(ready raft.Ready) {
 	if ready.SoftState != nil {
 		e.setLeads(ready.RaftState == raft.StateLeader)
+	}
+	for _, confirmed := range ready.ReadStates {
+		e.reads.confirm(confirmed.Index, e.applied.Load())
 	}
 	switch {
 	case e.async:
@@ -352,6 +361,9 @@ func (e *etcdReplica) apply() {
 		}
 		e.dispatch(batch.responses)
 		e.applied.Store(batch.entries[len(batch.entries)-1].GetIndex())
+		if e.reads.answer(e.applied.Load()) {
+			e.mailbox.wake()
+		}
 	}
 }
 

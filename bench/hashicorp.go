@@ -136,6 +136,12 @@ func (h *hashicorp) Propose(_ context.Context, command []byte) error {
 
 func (h *hashicorp) Leads() bool { return h.raft.State() == raft.Leader }
 
+// Reader measures VerifyLeader, by which the leader confirms that it still leads. The leader has applied its log up to its
+// own term, as VerifyLeader requires.
+func (h *hashicorp) Reader(context.Context, reading) (func(context.Context) error, error) {
+	return func(context.Context) error { return h.raft.VerifyLeader().Error() }, nil
+}
+
 type hashicorpCounter struct{ counter }
 
 func (c *hashicorpCounter) Apply(log *raft.Log) any {

@@ -89,13 +89,15 @@ func (h *Host) FirstWrite(within time.Duration, acknowledged *bool) error {
 	return nil
 }
 
-// Drive is a load on the leader, which must be in this process.
+// Drive is a load on the leader, which must be in this process, or on a follower that is read.
 type Drive struct {
 	Callers, Bytes  int
 	Rate            float64
 	Warmup, Measure time.Duration
 	Operations      int64
-	Profiles        string // a directory, unless ""
+	Profiles        string  // a directory, unless ""
+	Read            reading // unless "", the load reads
+	Sessions        bool    // each caller proposes in a session
 }
 
 // Driven holds the figures of a load.
@@ -106,29 +108,13 @@ type Driven struct {
 
 // Drive runs a load.
 func (h *Host) Drive(d Drive, result *Driven) error {
-	command := newCommand(d.Bytes) // nobody writes to it
-	var at atomic.Pointer[replica] // the latest leader
-	l := load.Load{
-		Callers: d.Callers, Rate: d.Rate, Warmup: d.Warmup, Measure: d.Measure, Operations: d.Operations,
-		Do: func(ctx context.Context, _ int) error {
-			r := at.Load()
-			if r == nil {
-				leader, leads := h.leader()
-				if !leads {
-					return errors.New("no replica of this process leads")
-				}
-				r = &leader
-				at.Store(r)
-			}
-			err := (*r).Propose(ctx, command)
-			if err != nil {
-				at.CompareAndSwap(r, nil)
-			}
-			return err
-		},
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.Warmup+d.Measure+loadOverrun)
 	defer cancel()
+	do, err := h.operation(ctx, d)
+	if err != nil {
+		return err
+	}
+	l := load.Load{Callers: d.Callers, Rate: d.Rate, Warmup: d.Warmup, Measure: d.Measure, Operations: d.Operations, Do: do}
 	stop, err := profile(d.Profiles)
 	if err != nil {
 		return err
@@ -138,7 +124,64 @@ func (h *Host) Drive(d Drive, result *Driven) error {
 	if report.Err != nil {
 		result.Failure = report.Err.Error()
 	}
-	return errors.Join(stop(), h.check(report))
+	err = stop()
+	if d.Read == "" {
+		err = errors.Join(err, h.check(report))
+	}
+	return err
+}
+
+// operation returns what a caller does.
+func (h *Host) operation(ctx context.Context, d Drive) (func(ctx context.Context, caller int) error, error) {
+	command := newCommand(d.Bytes)
+	switch {
+	case d.Read != "":
+		return h.reads(ctx, d.Read)
+	case d.Sessions:
+		leader, leads := h.leader()
+		if !leads {
+			return nil, errNoLeader
+		}
+		propose, err := leader.(*coxswain).sessions(ctx, d.Callers)
+		return func(ctx context.Context, caller int) error { return propose[caller](ctx, command) }, err
+	}
+	return h.proposals(command), nil
+}
+
+// proposals returns an operation that proposes the command, which nobody changes, to the leader.
+func (h *Host) proposals(command []byte) func(context.Context, int) error {
+	var at atomic.Pointer[replica] // the latest leader
+	return func(ctx context.Context, _ int) error {
+		r := at.Load()
+		if r == nil {
+			leader, leads := h.leader()
+			if !leads {
+				return errNoLeader
+			}
+			r = &leader
+			at.Store(r)
+		}
+		err := (*r).Propose(ctx, command)
+		if err != nil {
+			at.CompareAndSwap(r, nil)
+		}
+		return err
+	}
+}
+
+var errNoLeader = errors.New("no replica of this process leads")
+
+// reads returns an operation that reads from the replica that leads now, or from one that follows. If it ceases to, the
+// operations that fail are counted.
+func (h *Host) reads(ctx context.Context, how reading) (func(context.Context, int) error, error) {
+	for _, r := range h.replicas {
+		if r.Leads() == (how == fromFollower) {
+			continue
+		}
+		read, err := r.(reader).Reader(ctx, how)
+		return func(ctx context.Context, _ int) error { return read(ctx) }, err
+	}
+	return nil, errNoLeader
 }
 
 // check returns an error if no replica here has applied as many commands as were acknowledged. In that case the leader did

@@ -4,7 +4,7 @@
 //
 // The map of files:
 //
-//	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go), dragonboat.go: their adapters
+//	contestant.go   the columns; coxswain.go, hashicorp.go, etcdraft.go (with etcdnet.go, etcdread.go), dragonboat.go: their adapters
 //	nopeers.go      replaces all files that need another library, in the build of "make test"
 //	cells.go        the rows, in tiers; plan.go: the order of the runs, and how long they take
 //	host.go         a process with replicas and their callers; cluster.go: how the driver controls these processes
@@ -72,7 +72,7 @@ With --profiles it measures one round and writes no results: profiling costs tim
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.set, "set", "core", "core, full, or stores (raftkv and etcd)")
+	flags.StringVar(&f.set, "set", "core", "core, full, reads, or stores (raftkv and etcd)")
 	flags.StringVar(&f.cells, "cells", "", "only cells whose name matches this regular expression")
 	flags.StringVar(&f.contestants, "contestants", "", "only contestants whose name matches; default: all, in the core set the main ones")
 	flags.IntVar(&f.rounds, "rounds", allRounds, "maximum number of rounds; a 95 % interval needs at least six")
@@ -126,7 +126,7 @@ var errTimeIsUp = errors.New("the time is up")
 func (f *runFlags) choose() error {
 	tiers, found := sets[f.set]
 	if !found {
-		return fmt.Errorf("--set %q: core, full or stores", f.set)
+		return fmt.Errorf("--set %q: core, full, reads or stores", f.set)
 	}
 	matches, err := regexp.Compile(f.cells)
 	if err != nil {

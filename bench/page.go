@@ -83,6 +83,7 @@ func (p *page) write() {
 	p.closedLoops()
 	p.bounds()
 	p.openLoops()
+	p.readTables()
 	p.clusters()
 	p.others()
 	p.comparisons()
@@ -205,6 +206,8 @@ func (p *page) closedLoops() {
 	} {
 		p.table(t.title, p.loops(), names(contestants), t.figure)
 	}
+	p.shares("Operations a second in sessions, one for each caller, as a share of those without",
+		[]cell{inSessions(256, 128)}, loop(256, 128), opsPerSecond)
 }
 
 func (p *page) openLoops() {
@@ -230,6 +233,29 @@ func (p *page) openLoops() {
 		{"Operations a second that were done", opsPerSecond},
 	} {
 		p.table(t.title, cells, names(contestants), t.figure)
+	}
+}
+
+func (p *page) readTables() {
+	if len(p.measured(readCells, names(contestants), opsPerSecond)) == 0 {
+		return
+	}
+	p.line("## Reads\n")
+	p.line(`Three replicas in one process, no writes; each caller begins its next read when the state machine may be read for the last
+one. *Linearizable*: the leader confirms with a round of messages that it still leads (hashicorp/raft: VerifyLeader; etcd-raft:
+ReadOnlySafe). *By lease*: without a round, while its lease runs (etcd-raft: ReadOnlyLeaseBased). *Stale*: a follower answers
+from its own state, which it can prove to be at most %v old; no other contestant proves an age.
+`, staleMax)
+	for _, t := range []struct{ title, figure string }{
+		{"Reads a second", opsPerSecond}, {"Median latency of reads in ms", p50}, {"99th percentile of reads in ms", p99},
+		{"CPU seconds per 100,000 reads, of all replicas and the callers", cpu},
+		{"Allocations a read, of all replicas and the callers", allocations},
+	} {
+		p.table(t.title, readCells, names(contestants), t.figure)
+	}
+	for _, callers := range readCallers {
+		p.shares(fmt.Sprintf("Reads a second of %s callers, in multiples of linearizable ones", thousands(int64(callers))),
+			[]cell{read(callers, byLease), read(callers, fromFollower)}, read(callers, linearizable), opsPerSecond)
 	}
 }
 

@@ -26,6 +26,10 @@ func twice() (records []record) {
 				add(c, name, round, figures{opsPerSecond: speed * 1000, p50: 1 / speed, p99: 2 / speed})
 			}
 		}
+		for name, speed := range map[string]float64{"coxswain-segments": 2, "etcd-raft": 1} {
+			add(read(64, linearizable), name, round, figures{opsPerSecond: speed * 1000})
+			add(read(64, byLease), name, round, figures{opsPerSecond: speed * 20_000})
+		}
 		if round <= fewRounds {
 			for _, name := range []string{"coxswain-segments", "coxswain-bbolt"} {
 				add(inOne(7), name, round, figures{opsPerSecond: 500})
@@ -50,6 +54,8 @@ func TestPage_TellsWhereOursIsBetterAndWhereItIsWorse(t *testing.T) {
 		"others:\n\n- Operations a second: 1 caller, 128 B: 0.50 of etcd-raft; 64 callers",
 		"| 64 callers, 128 B | etcd-raft | 2.00 (2.00–2.00), better | 0.50 (0.50–0.50), **worse** |",
 		"| 1 caller, 128 B | 0.11 (0.11–0.11) | 4.55 (4.55–4.55) |", // half a millisecond of 100 and 10 µs
+		"| 64 callers, by lease | 20.0 (20.0–20.0) | 20.0 (20.0–20.0) |",
+		"| 64 callers, by lease | etcd-raft | 2.00 (2.00–2.00), better | – |",
 		"one follower stopped | 1.00 (1.00–1.00)",
 		"| 64 callers, 128 B | etcd-raft-yields | 0.50 (0.50–0.50), **worse** |", // in a table of its own
 		"| closed loop, 64 callers, 128 B | etcd-raft | 1 | no leader/ |",

@@ -155,6 +155,7 @@ func (r *run) drive(ctx context.Context, c *cluster, leader int) (figures, error
 	go func() {
 		ended <- c.processes[leader].call(ctx, "Drive", Drive{
 			Callers: r.cell.Callers, Bytes: r.cell.Bytes, Rate: r.cell.Rate, Warmup: r.warmup, Measure: r.measure, Profiles: r.profiles,
+			Read: r.cell.Read, Sessions: r.cell.Sessions,
 		}, &driven)
 	}()
 	used, usageErr := r.usageWithin(ctx, c)

@@ -109,6 +109,9 @@ func (s *session) contestantsOf(c cell) []string {
 		return []string{machine}
 	}
 	return slices.DeleteFunc(slices.Clone(s.contestants), func(name string) bool {
+		if of, found := contestantOf(name); found && !of.has(c) {
+			return true
+		}
 		return slices.Contains(storeNames(), name) != (c.Kind == store) || s.skips != nil && s.skips(c, name)
 	})
 }
@@ -205,6 +208,7 @@ func (r result) line() string {
 var headlines = map[kind][]string{
 	closedLoop: {opsPerSecond, p50, p99, cpu, allocations, residentMax, anonymousMax, residentRest, anonymousRest, failed},
 	openLoop:   {opsPerSecond, p50, p99, p999, failed},
+	reads:      {opsPerSecond, p50, p99, cpu, allocations, failed},
 	failover:   {failoverMs, failoverWorst},
 	restart:    {firstAckMs, allAppliedMs, idleResident, idleAnonymous},
 	catchUp:    {caughtUpMs},

@@ -28,7 +28,7 @@ func TestSession_EveryContestantRunsOnce(t *testing.T) {
 	}
 	results := filepath.Join(t.TempDir(), "results.jsonl")
 	s := session{
-		tiers: []tier{{1, []cell{loop(4, 128), {Kind: limits}}}}, contestants: names(contestants), rounds: 1, once: true,
+		tiers: []tier{{1, []cell{loop(4, 128), {Kind: limits}, read(4, linearizable), read(4, byLease), read(4, fromFollower), inSessions(4, 128)}}}, contestants: names(contestants), rounds: 1, once: true,
 		warmup: 10 * time.Millisecond, measure: 100 * time.Millisecond, results: results, dir: t.TempDir(), out: t.Output(),
 	}
 	now := conditionsNow("")
@@ -40,7 +40,7 @@ func TestSession_EveryContestantRunsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	records, err := readResults(results)
-	if err != nil || len(records) != 1+len(contestants)+1 {
+	if err != nil || len(records) != 1+len(s.plan()) {
 		t.Fatalf("%d lines, %v", len(records), err)
 	}
 	for _, r := range records[1:] {

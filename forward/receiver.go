@@ -93,9 +93,9 @@ func (r *Receiver) Receive(m raft.Message, f raft.Forward, now State) Verdict {
 			return Pending
 		}
 		return Stranger
-	case f.Kind != raft.ForwardPropose && f.Kind != raft.ForwardChange && f.Kind != raft.ForwardTransfer:
+	case f.Kind < raft.ForwardPropose || f.Kind > raft.ForwardSession:
 		return Malformed
-	case now.NoRemoteChanges && f.Kind != raft.ForwardPropose:
+	case now.NoRemoteChanges && (f.Kind == raft.ForwardChange || f.Kind == raft.ForwardTransfer):
 		return NoChanges
 	case now.Transferring:
 		return Transferring

@@ -19,6 +19,14 @@ func (m *Member) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
 	return m.node.Propose(ctx, cmd)
 }
 
+// ProposeSession is as node.Node.ProposeSession: it is for package session.
+func (m *Member) ProposeSession(ctx context.Context, entry []byte) (node.Result, error) {
+	return m.node.ProposeSession(ctx, entry)
+}
+
+// ClusterID is as node.Node.ClusterID: the id of this member's cluster.
+func (m *Member) ClusterID() raft.ClusterID { return m.node.ClusterID() }
+
 // ReadIndex is as node.Node.ReadIndex: afterwards, the state of this member has everything that was acknowledged before.
 func (m *Member) ReadIndex(ctx context.Context) (raft.Index, error) { return m.node.ReadIndex(ctx) }
 

@@ -48,6 +48,9 @@ type applierTasks struct {
 var errGoexit = errors.New("it called runtime.Goexit, as testing.T.FailNow does")
 
 func newApplier(n *Node, fsm raft.FSM, at raft.EntryID) *applier {
+	if !raft.AppliesSessions(fsm) {
+		n.requests.noSessions = &NoSessionsError{Member: n.cfg.ID}
+	}
 	return &applier{node: n, fsm: fsm, calls: n.fsmCalls, at: at, given: at, signal: newSignal()}
 }
 
@@ -145,6 +148,9 @@ func (a *applier) apply(target raft.EntryID) (err error) {
 
 func (a *applier) applyBatch(entries []raft.Entry) error {
 	n := a.node
+	if err := a.refuseSessions(entries); err != nil {
+		return err
+	}
 	commands := commandsOf(entries)
 	results := make([][]byte, len(commands))
 	if len(commands) > 0 {
@@ -166,11 +172,11 @@ func (a *applier) applyBatch(entries []raft.Entry) error {
 	return nil
 }
 
-// commandsOf returns the entries that the FSM sees: the commands. If all entries are commands, it returns the slice itself.
+// commandsOf returns the entries that the FSM sees. If it sees all entries, it returns the slice itself.
 func commandsOf(entries []raft.Entry) []raft.Entry {
 	count := 0
 	for i := range entries {
-		if entries[i].Kind == raft.EntryCommand {
+		if forFSM(&entries[i]) {
 			count++
 		}
 	}
@@ -179,7 +185,7 @@ func commandsOf(entries []raft.Entry) []raft.Entry {
 	}
 	commands := make([]raft.Entry, 0, count)
 	for i := range entries {
-		if entries[i].Kind == raft.EntryCommand {
+		if forFSM(&entries[i]) {
 			commands = append(commands, entries[i])
 		}
 	}

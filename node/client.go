@@ -40,7 +40,7 @@ type Result struct {
 // applied.
 func (n *Node) Propose(ctx context.Context, cmd []byte) (Result, error) {
 	began := time.Now()
-	result, err := n.proposeAnywhere(ctx, cmd)
+	result, err := n.proposeAnywhere(ctx, raft.EntryCommand, cmd)
 	n.counters.proposed(err, time.Since(began))
 	return result, err
 }

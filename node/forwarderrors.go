@@ -109,7 +109,7 @@ var knownErrors = []struct {
 var knownTypes = []errorType{
 	plain[raft.TooLargeError]("TooLarge"), plain[DiskStalledError]("DiskStalled"), plain[FSMHangsError]("FSMHangs"),
 	plain[NotMemberError]("NotMember"), plain[RemoteChangesError]("RemoteChanges"), plain[ForwardLimitError]("ForwardLimit"),
-	plain[AnswerTooLargeError]("AnswerTooLarge"),
+	plain[AnswerTooLargeError]("AnswerTooLarge"), plain[NoSessionsError]("NoSessions"),
 	plain[raft.ChangePendingError]("ChangePending"), plain[raft.ConfigChangedError]("ConfigChanged"),
 	plain[raft.UnknownMemberError]("UnknownMember"), plain[raft.MemberExistsError]("MemberExists"),
 	plain[raft.LastVoterError]("LastVoter"), plain[raft.NotElectableError]("NotElectable"), plain[raft.PriorityError]("Priority"),

@@ -24,23 +24,34 @@ func (n *Node) forwardable(err error) bool {
 	return n.forwardsCalls() && errors.As(err, &elsewhere)
 }
 
-// proposeAnywhere proposes a command here, and otherwise on the leader. A leader pays nothing for it.
-func (n *Node) proposeAnywhere(ctx context.Context, cmd []byte) (Result, error) {
+// proposeAnywhere proposes a command, or an entry of a session, here, and otherwise on the leader. A leader pays nothing for it.
+func (n *Node) proposeAnywhere(ctx context.Context, kind raft.EntryKind, cmd []byte) (Result, error) {
 	if !n.forwardsCalls() || n.leads() {
-		result, err := n.propose(ctx, cmd)
+		result, err := n.proposeEntry(ctx, kind, cmd)
 		if !n.forwardable(err) {
 			return result, n.withReason(err)
 		}
 	}
-	r, err := n.forwards.carry(ctx, raft.ForwardPropose, slices.Clone(cmd), func() (raft.ForwardReply, error) {
-		r, err := n.propose(ctx, cmd)
+	as := raft.ForwardPropose
+	if kind == raft.EntrySession {
+		as = raft.ForwardSession
+	}
+	r, err := n.forwards.carry(ctx, as, slices.Clone(cmd), func() (raft.ForwardReply, error) {
+		r, err := n.proposeEntry(ctx, kind, cmd)
 		return raft.ForwardReply{Index: r.Index, EntryTerm: r.Term, Data: r.Data}, err
 	})
 	return Result{Index: r.Index, Term: r.EntryTerm, Data: r.Data}, err
 }
 
-func (n *Node) propose(ctx context.Context, cmd []byte) (Result, error) {
-	return n.proposeEntry(ctx, raft.EntryCommand, cmd)
+// entryOf returns the kind of the entry that a forwarded proposal becomes; 0: the request is no proposal.
+func entryOf(k raft.ForwardKind) raft.EntryKind {
+	switch k {
+	case raft.ForwardPropose:
+		return raft.EntryCommand
+	case raft.ForwardSession:
+		return raft.EntrySession
+	}
+	return 0
 }
 
 // changeOnWire is a change of the members, as it is forwarded.

@@ -208,7 +208,7 @@ func (f *forwards) received(m raft.Message, r raft.Forward, now raft.Leadership,
 	f.tookAt = at
 	f.carrying++
 	if verdict == forward.CarryOut {
-		if r.Kind == raft.ForwardPropose {
+		if entryOf(r.Kind) != 0 {
 			return true
 		}
 		n.wg.Go(func() { f.carryOut(m, r) })

@@ -137,6 +137,10 @@ func (f *forwards) attempt(ctx context.Context, now raft.Leadership, kind raft.F
 	if most := f.dataMaxTo(to.Peer); len(data) > most {
 		return raft.ForwardReply{}, &raft.TooLargeError{Bytes: len(data), Limit: most, Member: to.Peer.ID}
 	}
+	if said, _ := n.identity.announcedBy(to.Peer); kind == raft.ForwardSession && said.settings.protocol < raft.ProtocolSessions {
+		older := &raft.EarlierReleaseError{IDs: []raft.NodeID{to.Peer.ID}, Speaks: said.settings.protocol, Needs: raft.ProtocolSessions}
+		return raft.ForwardReply{}, older
+	}
 	c := &forwarded{to: to, kind: kind, data: data, deadline: n.deadlineOf(ctx), answer: make(chan forwardAnswer, 1)}
 	patience := n.forwardPatience()
 	if c.deadline == 0 && kind != raft.ForwardChange {
@@ -246,7 +250,7 @@ func (n *Node) deadlineOf(ctx context.Context) raft.Time {
 // enter counts a caller whose request may be sent to the leader.
 func (f *forwards) enter(kind raft.ForwardKind, bytes int) error {
 	n := f.node
-	if kind == raft.ForwardPropose && bytes > n.limits().CommandBytesMax {
+	if entryOf(kind) != 0 && bytes > n.limits().CommandBytesMax {
 		return &raft.TooLargeError{Bytes: bytes, Limit: n.limits().CommandBytesMax}
 	}
 	f.mu.Lock()

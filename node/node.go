@@ -92,7 +92,7 @@ type Node struct {
 // Start fails with all problems of cfg, joined; with the storage's *IdentityError, ErrLocked, *CorruptError,
 // *LaterVersionError or *EarlierVersionError in a *StorageError; with a *StaleImageError or *ContradictedError at every start
 // of a marked store; with a *RemovedError if the log says that this member was removed; with an *AppVersionError if its program
-// is too old; with an *FSMError, *AppliedBeyondLogError or *AppliedBelowBaseError; or with the transport's in a *TransportError.
+// is too old; with a *NoSessionsError; with an *FSMError, *AppliedBeyondLogError or *AppliedBelowBaseError; or with the transport's in a *TransportError.
 func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, transport raft.Transport) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -127,6 +127,9 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	first, err := n.newCore(stored)
 	if err != nil {
 		return nil, err
+	}
+	if no := n.requests.noSessions; no != nil && n.core.Status().Config.Sessions {
+		return nil, no
 	}
 	n.applier.atStart = first.Restore != nil
 	n.identity.publish(n.core.Status())
@@ -483,7 +486,7 @@ func (n *Node) report() {
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err returns nil while the node runs, ErrClosed after Close, and otherwise the error that ended it: a
-// *StorageError, *FSMError, *TransportError, *StaleImageError, *ContradictedError, *RemovedError or *InvariantError.
+// *StorageError, *FSMError, *NoSessionsError, *TransportError, *StaleImageError, *ContradictedError, *RemovedError or *InvariantError.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

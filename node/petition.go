@@ -197,12 +197,16 @@ func (n *Node) knownOf(caller raft.Peer, led raft.Leadership) joining.Leader {
 		if other.ID != caller.ID || other.Peer() == caller || other.Peer() == n.identity.self {
 			continue
 		}
-		seen := joining.Seen{Peer: other.Peer(), RefusedFor: n.connection(other.Peer()).RefusedFor, Silence: office}
+		last := n.connection(other.Peer())
+		seen := joining.Seen{Peer: other.Peer(), RefusedFor: last.RefusedFor, Silence: office}
 		heard, refusal, _ := n.identity.seen(other.Peer())
 		if !heard.IsZero() {
 			seen.Silence = min(office, time.Since(heard))
 		}
-		if refusal != nil && refusal.Reason == raft.RejectWrongIncarnation && refusal.From.ID == caller.ID {
+		// An answer counts only while it is the last one: the member itself may answer at another of its addresses, or later.
+		var rejected *raft.Rejection
+		if refusal != nil && refusal.Reason == raft.RejectWrongIncarnation && refusal.From.ID == caller.ID &&
+			errors.As(last.Err, &rejected) && rejected.From == refusal.From {
 			seen.Answers = refusal.From.Incarnation
 		}
 		known.Seen = append(known.Seen, seen)

@@ -50,3 +50,36 @@ func TestPetition_PlacesOfOneChange(t *testing.T) {
 		expect.Zero(t, time.Since(began))
 	})
 }
+
+// A process that answers at a member's address counts only as long as the member itself does not answer: the last dial ended
+// with that answer.
+func TestPetition_AnAnswerCountsWhileItIsTheLast(t *testing.T) {
+	empty, old := raft.Peer{ID: "n3", Incarnation: 9}, raft.Member{ID: "n3", Incarnation: 3, Address: "n3:1"}
+	answer := &raft.Rejection{Reason: raft.RejectWrongIncarnation, From: empty}
+	for _, row := range []struct {
+		what string
+		last error
+		want raft.Incarnation
+	}{
+		{"it was the last answer", fmt.Errorf("dial n3:1: %w", answer), 9},
+		{"since then, nobody was reached", fmt.Errorf("dial n3:1: no route to host"), 0},
+		{"since then, the member was connected", nil, 0},
+		{"since then, another process answered", &raft.Rejection{Reason: raft.RejectWrongIncarnation, From: raft.Peer{ID: "n3", Incarnation: 8}}, 0},
+	} {
+		cfg := Config{ID: "n1", Cluster: "test", Forward: true}
+		n := newNode(cfg.withDefaults(), nil, lastDial{alone{}, row.last}, raft.Stored{Incarnation: 1})
+		n.members.publish(membership{now: Members{Configuration: raft.NewConfiguration([]raft.Member{old}), Index: 5, Committed: true}})
+		n.identity.refusals[old.Peer()] = *answer
+		seen := n.knownOf(empty, raft.Leadership{Role: raft.Leader, Leader: "n1", Term: 3}).Seen
+		require.Len(t, seen, 1)
+		expect.Equal(t, row.want, seen[0].Answers, row.what)
+	}
+}
+
+// lastDial is a transport whose last dial of each peer ended so.
+type lastDial struct {
+	alone
+	err error
+}
+
+func (d lastDial) Peer(raft.Peer) raft.PeerStatus { return raft.PeerStatus{Err: d.err} }

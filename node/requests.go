@@ -54,6 +54,8 @@ type requests struct {
 	pool      sync.Pool // of *call
 	callbacks *callbacks
 	carried   func([]carried) // takes the outcomes of other members' proposals
+	// noSessions refuses entries of sessions, because the FSM is no raft.SessionFSM; nil: it is one. It is set before the start.
+	noSessions *NoSessionsError
 
 	mu        sync.Mutex
 	changed   bool // limits have changed, and the core does not know it yet
@@ -114,7 +116,8 @@ func (r *requests) propose(kind raft.EntryKind, data []byte, done func(Result, e
 func (r *requests) carry(batch []raft.Message, refused error) {
 	proposals := make([]raft.Proposal, len(batch))
 	for i := range batch { // outside the lock: they may be large
-		proposals[i] = raft.NewProposal(0, raft.EntryCommand, batch[i].Body.(raft.Forward).Data)
+		f := batch[i].Body.(raft.Forward)
+		proposals[i] = raft.NewProposal(0, entryOf(f.Kind), f.Data)
 		proposals[i].Term = batch[i].Term
 	}
 	r.mu.Lock()
@@ -123,7 +126,11 @@ func (r *requests) carry(batch []raft.Message, refused error) {
 	most := r.limits.Load().CommandBytesMax
 	for i, p := range proposals {
 		err := refused
-		if err == nil && len(p.Data) > most {
+		switch {
+		case err != nil:
+		case p.Kind == raft.EntrySession && r.noSessions != nil:
+			err = r.noSessions
+		case len(p.Data) > most:
 			err = &raft.TooLargeError{Bytes: len(p.Data), Limit: most}
 		}
 		var req *call
@@ -411,7 +418,7 @@ func (r *requests) answer(answers []raft.Answer, explain func(*call, raft.Answer
 }
 
 // applied answers the proposers of entries that the applier has applied. results has one element for each
-// command entry.
+// entry that the FSM got.
 func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -419,7 +426,7 @@ func (r *requests) applied(entries []raft.Entry, results [][]byte) {
 	commands := 0
 	for i := range entries {
 		var data []byte
-		if entries[i].Kind == raft.EntryCommand {
+		if forFSM(&entries[i]) {
 			data = results[commands]
 			commands++
 		}

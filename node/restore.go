@@ -35,6 +35,9 @@ type restoring struct {
 // restore restores the FSM from a snapshot. The FSM must read the snapshot to its end. If restore fails, the node ends.
 func (a *applier) restore(s raft.Snapshot) error {
 	n := a.node
+	if no := n.requests.noSessions; no != nil && s.Config.Sessions {
+		return no
+	}
 	run := &restoring{Snapshot: s, began: time.Now()}
 	n.restoring.Store(run)
 	defer n.restoring.Store(nil)

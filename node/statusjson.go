@@ -231,6 +231,7 @@ type membersJSON struct {
 	Committed bool          `json:"committed"`
 
 	AppVersionMin uint64 `json:"app_version_min"`
+	Sessions      bool   `json:"sessions"`
 	LeaseDuration string `json:"lease_duration"`
 }
 
@@ -248,7 +249,8 @@ type removalJSON struct {
 func (m Members) MarshalJSON() ([]byte, error) {
 	out := membersJSON{
 		Members: make([]memberJSON, 0, len(m.Members)), Outgoing: make([]peerJSON, 0, len(m.Outgoing)), Removed: make([]removalJSON, 0, len(m.Removed)),
-		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, LeaseDuration: m.LeaseDuration.String(), Index: m.Index, Committed: m.Committed,
+		Patience: m.Patience.String(), Level: m.Level, AppVersionMin: m.AppVersionMin, Sessions: m.Sessions, LeaseDuration: m.LeaseDuration.String(),
+		Index: m.Index, Committed: m.Committed,
 	}
 	for _, of := range m.Members {
 		out.Members = append(out.Members, memberOf(of))

@@ -112,7 +112,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 	n1 := fullStatus().Members[0].Member
 	m := Members{Configuration: raft.NewConfiguration([]raft.Member{n1}), Index: 5, Committed: true}
 	m.Outgoing, m.Removed = []raft.Peer{n1.Peer()}, []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 0xc9}, Index: 4}}
-	m.Patience, m.Level, m.AppVersionMin = time.Minute, 1, 2
+	m.Patience, m.Level, m.AppVersionMin, m.Sessions = time.Minute, 1, 2, true
 	data, err := json.Marshal(m)
 	require.NoError(t, err)
 	expect.JSONEq(t, `{
@@ -120,7 +120,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 			"app_version": 2}],
 		"outgoing": [{"id": "n1", "incarnation": "00000000000000a1"}],
 		"removed": [{"id": "n9", "incarnation": "00000000000000c9", "removal": 4}],
-		"patience": "1m0s", "level": 1, "app_version_min": 2, "config_index": 5, "committed": true}`, string(data))
+		"patience": "1m0s", "level": 1, "app_version_min": 2, "sessions": true, "config_index": 5, "committed": true}`, string(data))
 	everyFieldHasAKey(t, reflect.ValueOf(m))
 	data, err = json.Marshal(Members{})
 	require.NoError(t, err)

@@ -53,7 +53,7 @@ func (n *Fake[F]) SetMembers(m node.Members) {
 	n.members = m
 }
 
-// Fail makes Propose, ReadIndex, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
+// Fail makes Propose, ReadIndex, ReadIndexWith, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
 // on. Nil lets them succeed again.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
@@ -79,6 +79,14 @@ func (n *Fake[F]) ReadIndex(context.Context) (raft.Index, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.index, n.err
+}
+
+// ReadIndexWith is as ReadIndex, for every consistency that is valid.
+func (n *Fake[F]) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error) {
+	if err := c.Validate(); err != nil {
+		return 0, err
+	}
+	return n.ReadIndex(ctx)
 }
 
 // TransferLeadership makes Status name the other member as the leader. Without a name, that member has a new

@@ -243,6 +243,9 @@ func (w *watchedFSM) Apply(batch []raft.Entry, results [][]byte) error {
 	return w.FSM.Apply(batch, results)
 }
 
+// AppliesSessions implements raft.SessionFSM.
+func (w *watchedFSM) AppliesSessions() bool { return raft.AppliesSessions(w.FSM) }
+
 func (w *watchedFSM) Restore(ctx context.Context, id raft.EntryID, r io.Reader) error {
 	w.last = id.Index
 	return w.FSM.Restore(ctx, id, r)

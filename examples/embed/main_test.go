@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,18 +11,15 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/demo/local"
-	"github.com/coxswain/raft/internal/testca"
+	"github.com/coxswain/raft/examples/internal/processes"
 	"github.com/coxswain/raft/rafttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,60 +65,14 @@ func TestCounter_IsAStateMachine(t *testing.T) {
 	rafttest.CheckFSM(t, func() raft.FSM { return &counter{} }, [][]byte{[]byte("+"), []byte("++"), []byte("+++")})
 }
 
-// processes are the three members of a cluster, each a process of this test's program.
-type processes struct {
-	t       *testing.T
-	members []raft.Member
-	dirs    map[raft.NodeID]string
-	running map[raft.NodeID]*local.Process
-}
-
-func startAll(t *testing.T) *processes {
-	t.Helper()
-	ports, ca := &local.Layout{}, testca.New(t)
-	t.Cleanup(ports.Close)
-	p := &processes{t: t, dirs: map[raft.NodeID]string{}, running: map[raft.NodeID]*local.Process{}}
-	for _, id := range []raft.NodeID{"n1", "n2", "n3"} {
-		members, err := ports.Reserve()
-		require.NoError(t, err)
-		clients, err := ports.Reserve()
-		require.NoError(t, err)
-		p.members = append(p.members, raft.Member{ID: id, Address: members, Meta: "http://" + clients})
-		p.dirs[id] = t.TempDir()
-		ca.Files(t, p.dirs[id], "example", id)
-	}
-	for _, m := range p.members {
-		p.start(m.ID)
-	}
-	return p
-}
-
-func (p *processes) start(id raft.NodeID) {
-	p.t.Helper()
-	list, err := json.Marshal(p.members)
-	require.NoError(p.t, err)
-	started, err := local.StartProcess(os.Args[0], []string{string(list), string(id), p.dirs[id]}, filepath.Join(p.dirs[id], "log"))
-	require.NoError(p.t, err)
-	p.t.Cleanup(started.Kill)
-	p.running[id] = started
-}
-
-// stop asks a member to end, and waits until it has.
-func (p *processes) stop(id raft.NodeID) {
-	p.t.Helper()
-	process, err := os.FindProcess(p.running[id].PID())
-	require.NoError(p.t, err)
-	require.NoError(p.t, process.Signal(syscall.SIGTERM))
-	require.NoError(p.t, p.running[id].Err(), "it ends well")
-}
-
 // clients count until they are stopped, and note what was acknowledged.
 type clients struct {
-	processes *processes
-	http      *http.Client
-	stop      context.CancelFunc
-	done      sync.WaitGroup
-	asked     atomic.Uint64 // requests
+	t       *testing.T
+	members *processes.Cluster
+	http    *http.Client
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	asked   atomic.Uint64 // requests
 
 	mu           sync.Mutex
 	acknowledged map[uint64]bool // the counter after each of them
@@ -134,14 +84,14 @@ type refusedError string
 
 func (e refusedError) Error() string { return string(e) }
 
-func (p *processes) load(writers int) *clients {
-	ctx, stop := context.WithCancel(p.t.Context())
-	c := &clients{processes: p, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}, stop: stop, acknowledged: map[uint64]bool{}}
-	p.t.Cleanup(c.http.CloseIdleConnections)
+func load(t *testing.T, members *processes.Cluster, writers int) *clients {
+	ctx, stop := context.WithCancel(t.Context())
+	c := &clients{t: t, members: members, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers}}, stop: stop, acknowledged: map[uint64]bool{}}
+	t.Cleanup(c.http.CloseIdleConnections)
 	for range writers {
 		c.done.Go(func() {
 			for ctx.Err() == nil {
-				c.count(ctx, p.members[rand.N(len(p.members))])
+				c.count(ctx, members.Members[rand.N(len(members.Members))])
 			}
 		})
 	}
@@ -161,7 +111,7 @@ func (c *clients) count(ctx context.Context, through raft.Member) {
 	if err != nil {
 		return // this member does not run
 	}
-	assert.False(c.processes.t, c.acknowledged[total], "%d was acknowledged twice", total)
+	assert.False(c.t, c.acknowledged[total], "%d was acknowledged twice", total)
 	c.acknowledged[total] = true
 }
 
@@ -196,21 +146,21 @@ func (c *clients) noted() int {
 
 // more waits until 100 more requests were acknowledged.
 func (c *clients) more() {
-	c.processes.t.Helper()
+	c.t.Helper()
 	until := c.noted() + 100
-	require.Eventually(c.processes.t, func() bool { return c.noted() >= until }, time.Minute, 10*time.Millisecond)
+	require.Eventually(c.t, func() bool { return c.noted() >= until }, time.Minute, 10*time.Millisecond)
 }
 
 // Clients count through all members. Meanwhile each member is restarted: no request is refused. Then each is killed. Nothing that was acknowledged is
 // lost, and nothing was counted that nobody asked for.
 func TestExample_CountsThroughRestartsAndKills(t *testing.T) {
-	p := startAll(t)
-	c := p.load(64)
+	p := processes.StartAll(t, "example")
+	c := load(t, p, 64)
 	c.more()
-	for _, m := range p.members {
-		p.stop(m.ID)
+	for _, m := range p.Members {
+		p.Stop(m.ID)
 		c.more()
-		p.start(m.ID)
+		p.Start(m.ID)
 		c.more()
 	}
 	c.mu.Lock()
@@ -218,16 +168,16 @@ func TestExample_CountsThroughRestartsAndKills(t *testing.T) {
 		assert.Empty(t, c.refused, "no member refuses a request while the members are restarted one after another")
 	}
 	c.mu.Unlock()
-	for _, m := range p.members {
-		p.running[m.ID].Kill()
+	for _, m := range p.Members {
+		p.Kill(m.ID)
 		c.more()
-		p.start(m.ID)
+		p.Start(m.ID)
 		c.more()
 	}
 	c.stop()
 	c.done.Wait()
 	highest := slices.Max(slices.Collect(maps.Keys(c.acknowledged)))
-	for _, m := range p.members {
+	for _, m := range p.Members {
 		require.Eventually(t, func() bool {
 			total, err := c.ask(t.Context(), http.MethodGet, m)
 			if err != nil {

@@ -40,7 +40,7 @@ var forwards = []Mutant{
 	ofForward("V23", "what one sender has open is bounded", "it is not", "Receiver_Limits",
 		value("forward/receiver.go", `p.open >= r.limits.Requests || p.bytes >= r.limits.Bytes`, `false`)),
 	ofForward("V32", "a member may take no changes of others", "it takes them", "Receiver_Decides",
-		value("forward/receiver.go", `now.NoRemoteChanges && f.Kind != raft.ForwardPropose`, `false`)),
+		value("forward/receiver.go", `now.NoRemoteChanges && (f.Kind == raft.ForwardChange || f.Kind == raft.ForwardTransfer)`, `false`)),
 	ofForward("V33", "a copy of a change, or of a transfer, is not carried out", "only a copy of a proposal is not", "Receiver_ACounter|NoRequest",
 		before("forward/receiver.go", `_, member := now.Committed.Peer(m.From)`, `
 			if p := r.peers[m.From]; p != nil && f.Kind != raft.ForwardPropose {

@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
 )
 
@@ -24,11 +26,32 @@ const (
 	AppliedHeader = "Raftkv-Applied"
 )
 
-// Values of the query parameter "consistency" of reads.
+// Values of the query parameter "consistency" of reads. Another one is "stale=AGE": sees what this member has, if that is
+// provably no older.
 const (
 	Linearizable = "linearizable" // the default: sees every write acknowledged before the read began
+	Lease        = "lease"        // the same, and faster while the leader has a lease
 	Stale        = "stale"        // sees what this member has, however old; works without a leader
 )
+
+// ParseConsistency parses such a value. A read that may see any state, as with Stale, need not be confirmed.
+func ParseConsistency(text string) (c raft.Consistency, confirmed bool, err error) {
+	switch text {
+	case "", Linearizable:
+		return raft.Linearizable, true, nil
+	case Lease:
+		return raft.Lease, true, nil
+	case Stale:
+		return 0, false, nil
+	}
+	age, hasAge := strings.CutPrefix(text, Stale+"=")
+	maxAge, err := time.ParseDuration(age)
+	if c = raft.Stale(maxAge); !hasAge || err != nil || c.Validate() != nil {
+		return 0, false, Errorf(admin.BadRequest,
+			"use linearizable, lease, stale=2s for a state at most that old, or stale for any", "bad consistency %q", text)
+	}
+	return c, true, nil
+}
 
 // Limits of a listing.
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 
 	"github.com/coxswain/raft/admin"
@@ -19,9 +18,7 @@ const (
 	BadCondition    admin.Code = "bad_condition"
 	HeaderTooLarge  admin.Code = "header_too_large"
 	ConditionFailed admin.Code = "condition_failed"
-	// LeaderUnreachable comes from servers before v0.6.0.
-	LeaderUnreachable admin.Code = "leader_unreachable"
-	Restoring         admin.Code = "restoring" // a snapshot is being restored, so there is nothing to read
+	Restoring       admin.Code = "restoring" // a snapshot is being restored, so there is nothing to read
 	// Unreachable is created by the client. Either the request did not reach the server, or the server did not answer a read.
 	Unreachable admin.Code = "unreachable"
 	// BadResponse is created by the client: the answer does not come from a server of this store.
@@ -44,17 +41,11 @@ func Errorf(code admin.Code, remedy, format string, args ...any) *admin.Error {
 // Transient reports whether the request changed nothing and may succeed a moment later, at this or another member.
 func Transient(e *admin.Error) bool {
 	switch e.Code {
-	case admin.Overloaded, admin.NoLeader, admin.NotLeader, LeaderUnreachable, admin.ReadTimedOut, admin.NotReady, Restoring, admin.Closed, Unreachable,
+	case admin.Overloaded, admin.NoLeader, admin.NotLeader, admin.ReadTimedOut, admin.NotReady, Restoring, admin.Closed, Unreachable,
 		admin.RemovedMember, admin.ChangePending, admin.WrongHost:
 		return true
 	}
 	return false
-}
-
-// OfEarlierRelease reports whether the error answers a valid request for the members, because the server's release does not
-// know the path or a field.
-func OfEarlierRelease(e *admin.Error) bool {
-	return e.Code == admin.NotFound || e.Code == admin.BadRequest && strings.Contains(e.Message, "unknown field")
 }
 
 // CodeOf returns the code of the error. It returns "" for nil, and Internal for an error without a code.

@@ -69,7 +69,7 @@ func (c Condition) header() http.Header {
 	return h
 }
 
-// Get returns the value of the key. The consistency is api.Linearizable or api.Stale.
+// Get returns the value of the key. The consistency is a text that api.ParseConsistency takes.
 func (c *Client) Get(ctx context.Context, key, consistency string) (Value, error) {
 	path := api.KeyPath(key) + "?consistency=" + url.QueryEscape(consistency)
 	answer, err := c.do(ctx, http.MethodGet, path, nil, nil)
@@ -128,8 +128,7 @@ func (c *Client) Snapshot(ctx context.Context) (admin.Snapshotted, error) {
 
 // Members returns the configuration as the member knows it.
 func (c *Client) Members(ctx context.Context) (admin.Members, error) {
-	m, err := request[admin.Members](ctx, c, http.MethodGet, admin.MembersPath, nil, nil)
-	return m, c.ofEarlierRelease(err)
+	return request[admin.Members](ctx, c, http.MethodGet, admin.MembersPath, nil, nil)
 }
 
 // ChangeMembers asks the member to change the members.
@@ -139,19 +138,11 @@ func (c *Client) ChangeMembers(ctx context.Context, change admin.Change) (admin.
 		return admin.Changed{}, api.Errorf(admin.BadRequest, "report this", "%v", err)
 	}
 	changed, err := request[admin.Changed](ctx, c, http.MethodPost, admin.MembersPath, http.Header{"Content-Type": {"application/json"}}, body)
-	return changed, c.ofEarlierRelease(err)
-}
-
-// ofEarlierRelease explains the error of a server whose release does not know the path of the members, or a field.
-func (c *Client) ofEarlierRelease(err error) error {
 	var failure *admin.Error
-	switch {
-	case !errors.As(err, &failure) || !api.OfEarlierRelease(failure):
-		return err
-	case failure.Code == admin.NotFound:
-		return api.Errorf(admin.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot change the members", c.base)
+	if errors.As(err, &failure) && failure.Code == admin.BadRequest && strings.Contains(failure.Message, "unknown field") {
+		err = api.Errorf(admin.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot make this change: %s", c.base, failure.Message)
 	}
-	return api.Errorf(admin.EarlierRelease, "upgrade it first", "%s runs an earlier release, which cannot make this change: %s", c.base, failure.Message)
+	return changed, err
 }
 
 // request makes a request whose answer is JSON.

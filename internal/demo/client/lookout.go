@@ -148,8 +148,7 @@ func knowsMore(a, b admin.Members) bool {
 	return a.Index > b.Index
 }
 
-// learn stores the answer of a server. The client asks this server first for changes, because another server may run an
-// earlier release that cannot change the members.
+// learn stores the answer of a server, which will be asked first.
 func (l *Lookout) learn(from string, m admin.Members) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,8 +61,7 @@ func (s *Server) get(r *http.Request, key string) answer {
 	return a
 }
 
-// view returns the version of the store that answers the request. For a linearizable read, the leader first confirms the
-// version. This member then serves the read.
+// view returns the version of the store that answers the request, once it is as fresh as the request asks.
 func (s *Server) view(r *http.Request) (kv.View, error) {
 	if err := s.awaitConsistency(r); err != nil {
 		return kv.View{}, err
@@ -72,24 +71,21 @@ func (s *Server) view(r *http.Request) (kv.View, error) {
 
 // awaitConsistency waits until the store may be read for the request.
 func (s *Server) awaitConsistency(r *http.Request) error {
-	switch level := r.URL.Query().Get("consistency"); level {
-	case "", api.Linearizable:
-		err := s.confirm(r.Context())
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return api.Errorf(admin.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
-		}
+	c, confirmed, err := api.ParseConsistency(r.URL.Query().Get("consistency"))
+	if err != nil || !confirmed {
 		return err
-	case api.Stale:
-		return nil
-	default:
-		return api.Errorf(admin.BadRequest, "use linearizable or stale", "unknown consistency %q", level)
 	}
+	err = s.confirm(r.Context(), c)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return api.Errorf(admin.ReadTimedOut, "try again, or read with ?consistency=stale", "the read was not confirmed in time")
+	}
+	return err
 }
 
-// confirm makes a read linearizable. A change of the leader delays it, for leaderPatience at most.
-func (s *Server) confirm(ctx context.Context) error {
+// confirm waits until this member's state is as fresh as c says. A change of the leader delays it, for leaderPatience at most.
+func (s *Server) confirm(ctx context.Context, c raft.Consistency) error {
 	for end := time.Now().Add(leaderPatience); ; {
-		_, err := s.node.ReadIndex(ctx)
+		_, err := s.node.ReadIndexWith(ctx, c)
 		var refused *node.NotLeaderError
 		if !errors.As(err, &refused) || time.Now().After(end) {
 			return err

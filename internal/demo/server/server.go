@@ -52,7 +52,7 @@ const (
 type Node interface {
 	admin.Member
 	Propose(ctx context.Context, cmd []byte) (node.Result, error)
-	ReadIndex(ctx context.Context) (raft.Index, error)
+	ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error)
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
 }
 

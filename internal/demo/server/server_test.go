@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,7 @@ func TestRequest_ThatIsBadSaysWhyAndWhatToDo(t *testing.T) {
 		{"two conditions", "PUT", "/kv/k", "", []string{"If-Match", `"1"`, "If-None-Match", "*"}, api.BadCondition, 400},
 		{"write unless a revision", "PUT", "/kv/k", "", []string{"If-None-Match", `"1"`}, api.BadCondition, 400},
 		{"an unknown consistency", "GET", "/kv/k?consistency=strong", "", nil, admin.BadRequest, 400},
+		{"an age of none", "GET", "/kv?consistency=stale%3D0s", "", nil, admin.BadRequest, 400},
 		{"a limit of none", "GET", "/kv?limit=0", "", nil, admin.BadRequest, 400},
 		{"a limit over the limit", "GET", "/kv?limit=1001", "", nil, admin.BadRequest, 400},
 		{"a limit in words", "GET", "/kv?limit=ten", "", nil, admin.BadRequest, 400},
@@ -223,6 +225,31 @@ func TestRead_IsConfirmedUnlessItMayBeStale(t *testing.T) {
 	assert.Equal(t, admin.ReadTimedOut, m.do(t, "GET", "/kv/k", "").failure(t).Code)
 	m.Fail(context.DeadlineExceeded)
 	assert.Equal(t, admin.ReadTimedOut, m.do(t, "GET", "/kv/k", "").failure(t).Code)
+}
+
+// asked is a node that remembers how fresh its last read had to be.
+type asked struct {
+	*rafttest.Fake[*kv.Store]
+	consistency raft.Consistency
+}
+
+func (n *asked) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error) {
+	n.consistency = c
+	return n.Fake.ReadIndexWith(ctx, c)
+}
+
+func TestRead_IsAsFreshAsTheRequestAsks(t *testing.T) {
+	n := &asked{Fake: rafttest.NewFake("n1", &kv.Store{})}
+	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	for given, want := range map[string]raft.Consistency{
+		"": raft.Linearizable, "linearizable": raft.Linearizable, "lease": raft.Lease, "stale=1500ms": raft.Stale(1500 * time.Millisecond),
+	} {
+		n.consistency = -2
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/kv?consistency="+url.QueryEscape(given), nil))
+		assert.Equal(t, 200, w.Code, given)
+		assert.Equal(t, want, n.consistency, given)
+	}
 }
 
 // A snapshot is being restored: the old state is gone, and the new one is not complete.

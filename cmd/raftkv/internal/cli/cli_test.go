@@ -60,7 +60,7 @@ func TestCommands_FindTheDemoAndUseIt(t *testing.T) {
 		{"", "get blob", 0, "from stdin\x00"},
 		{"dash", "put blob -", 0, "3\n"},
 		{"", "get --revision blob", 0, "3\n"},
-		{"", "get --stale blob", 0, "dash"},
+		{"", "get --consistency stale blob", 0, "dash"},
 		{"", "put blob x --if-absent", 4, ""},
 		{"", "put blob x --if-revision 3", 0, "5\n"},
 		{"", "delete blob --if-revision 3", 4, ""},
@@ -409,7 +409,7 @@ func TestServe_FoundersAndSeedsGoWithoutOtherLists(t *testing.T) {
 	}
 }
 
-func TestReads_StaleOnesAskForThat(t *testing.T) {
+func TestReads_AskForTheirConsistency(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Query().Get("consistency"))
@@ -417,11 +417,17 @@ func TestReads_StaleOnesAskForThat(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 	}))
 	defer server.Close()
-	for _, args := range []string{"get k", "get k --stale", "list", "list --stale"} {
+	for _, args := range []string{"get k", "get k --consistency lease", "list", "list --consistency stale=2s", "list --consistency stale"} {
 		code, _, errs := run(t, "", append(strings.Fields(args), "--server", server.URL)...)
 		assert.Equal(t, 0, code, errs)
 	}
-	assert.Equal(t, []string{api.Linearizable, api.Stale, api.Linearizable, api.Stale}, asked)
+	assert.Equal(t, []string{api.Linearizable, api.Lease, api.Linearizable, "stale=2s", api.Stale}, asked)
+	for _, bad := range []string{"strong", "stale=", "stale=2", "stale=0s", "stale=-2s", "lease=2s"} {
+		code, _, errs := run(t, "", "get", "k", "--consistency", bad, "--server", server.URL)
+		assert.Equal(t, 2, code, bad)
+		assert.Contains(t, errs, fmt.Sprintf("bad consistency %q", bad))
+		assert.Contains(t, errs, "use linearizable, lease, stale=2s")
+	}
 }
 
 func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
@@ -447,5 +453,5 @@ func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
 func TestVersion_SaysTheProtocol(t *testing.T) {
 	code, out, _ := run(t, "", "--version")
 	assert.Equal(t, 0, code)
-	assert.Equal(t, "raftkv built without a version (protocol 7)\n", out)
+	assert.Equal(t, "raftkv built without a version (protocol 8)\n", out)
 }

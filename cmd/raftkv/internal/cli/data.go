@@ -19,18 +19,20 @@ import (
 )
 
 func newGet(r *reach) *cobra.Command {
-	var stale, revision bool
+	var consistency string
+	var revision bool
 	cmd := &cobra.Command{
 		Use:   "get KEY",
 		Short: "Print the value of a key",
 		Long:  "get writes the unchanged value to standard output, followed by a new line if that is a terminal.",
 		Example: `  raftkv get greeting
   raftkv get --revision greeting       # its revision, for --if-revision
-  raftkv get --stale greeting          # what this server has, even without a leader`,
+  raftkv get --consistency stale=2s greeting
+  raftkv get --consistency stale greeting    # what this server has, even without a leader`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := ask(cmd, r, func(ctx context.Context, c *client.Client) (client.Value, error) {
-				return c.Get(ctx, args[0], consistency(stale))
+				return c.Get(ctx, args[0], consistency)
 			})
 			if err != nil {
 				return err
@@ -46,20 +48,19 @@ func newGet(r *reach) *cobra.Command {
 			return err
 		},
 	}
-	staleFlag(cmd, &stale)
+	consistencyFlag(cmd, &consistency)
 	cmd.Flags().BoolVar(&revision, "revision", false, "print the revision instead of the value")
 	return cmd
 }
 
-func staleFlag(cmd *cobra.Command, stale *bool) {
-	cmd.Flags().BoolVar(stale, "stale", false, "read what this server has, however old, even without a leader")
-}
-
-func consistency(stale bool) string {
-	if stale {
-		return api.Stale
-	}
-	return api.Linearizable
+func consistencyFlag(cmd *cobra.Command, consistency *string) {
+	*consistency = api.Linearizable
+	cmd.Flags().Func("consistency", "linearizable (default): every write acknowledged before; lease: the same, faster while the leader "+
+		"has a lease; stale=2s: what a server has, if that is no older; stale: what it has, however old", func(text string) error {
+		*consistency = text
+		_, _, err := api.ParseConsistency(text)
+		return err
+	})
 }
 
 func isTerminal(out io.Writer) bool {
@@ -153,7 +154,7 @@ func newDelete(r *reach) *cobra.Command {
 func newList(r *reach) *cobra.Command {
 	var after string
 	var limit int
-	var stale bool
+	var consistency string
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List keys",
@@ -161,18 +162,18 @@ func newList(r *reach) *cobra.Command {
 		Example: `  raftkv list
   raftkv list users/ --limit 10
   raftkv list users/ --limit 10 --after users/kim
-  raftkv list --stale                  # what this server has, even without a leader`,
+  raftkv list --consistency stale      # what this server has, even without a leader`,
 		Args: usage.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
 				return fmt.Errorf("--limit %d: use 0, for all, or more; %w", limit, usage.Err)
 			}
-			return list(cmd, r, strings.Join(args, ""), after, limit, consistency(stale))
+			return list(cmd, r, strings.Join(args, ""), after, limit, consistency)
 		},
 	}
 	cmd.Flags().StringVar(&after, "after", "", "begin after this key")
 	cmd.Flags().IntVar(&limit, "limit", 0, "print at most this many keys; 0: all")
-	staleFlag(cmd, &stale)
+	consistencyFlag(cmd, &consistency)
 	return cmd
 }
 

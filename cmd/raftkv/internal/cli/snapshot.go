@@ -94,8 +94,6 @@ func urlOf(reports []report, id string) (string, error) {
 func takeSnapshot(ctx context.Context, c *client.Client) (admin.Snapshotted, error) {
 	taken, err := c.Snapshot(ctx)
 	switch {
-	case api.CodeOf(err) == admin.NotFound:
-		return taken, errors.New("this member runs an earlier release, which takes no snapshots: upgrade it")
 	case err != nil && ctx.Err() != nil:
 		return taken, errors.New("no answer within --timeout; the member may be taking it: raftkv status shows its progress")
 	case err != nil || taken.Taken:

@@ -75,21 +75,6 @@ func TestSnapshot_SaysThatTheMemberGoesOnIfItDoesNotAnswerInTime(t *testing.T) {
 	assert.Contains(t, errs, "no answer within --timeout; the member may be taking it")
 }
 
-func TestSnapshot_SaysThatAnEarlierReleaseTakesNone(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == admin.SnapshotPath {
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"code":"not_found","message":"no such path: /snapshot","remedy":"the paths are /kv"}`))
-			return
-		}
-		_, _ = w.Write([]byte(`{"id":"n1"}`))
-	}))
-	defer server.Close()
-	code, _, errs := run(t, "", "snapshot", "--server", server.URL)
-	assert.Equal(t, 1, code, "it is not a key that is missing")
-	assert.Contains(t, errs, "runs an earlier release, which takes no snapshots: upgrade it")
-}
-
 func TestSnapshot_AsksTheMemberThatIsNamed(t *testing.T) {
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()

@@ -1,0 +1,226 @@
+package session
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sessions"
+	"github.com/coxswain/raft/node"
+)
+
+// ID names a session. It is comparable, and its String is text for ParseID.
+type ID = sessions.ID
+
+// Limits bound the table of sessions, which is in the memory and in the snapshots of every member. They travel in the entry that
+// opens a session; those of the newest opening count. Zero fields take the defaults.
+type Limits = sessions.Limits
+
+// Durable is what Wrap asks of a raft.DurableFSM.
+type Durable = sessions.Durable
+
+// Change is one key of the table of sessions in the store of a Durable.
+type Change = sessions.Change
+
+// UnsupportedError refuses to wrap a raft.DurableFSM that is no Durable.
+type UnsupportedError = sessions.UnsupportedError
+
+// ParseID reads what ID.String has returned.
+func ParseID(s string) (ID, error) { return sessions.ParseID(s) }
+
+// Wrap returns an FSM that keeps a table of sessions beside fsm, for node.Start or member.Start. fsm sees the commands of sessions
+// as ordinary commands, each once. Every member must wrap its FSM. A raft.DurableFSM must be a Durable; otherwise the error is an
+// *UnsupportedError.
+func Wrap(fsm raft.FSM) (raft.SessionFSM, error) { return sessions.Wrap(fsm) }
+
+// Proposer is the member through which a session proposes: a node.Node, a member.Member, or what chooses one of several. All must
+// be members of one cluster. For each call it may choose another one.
+type Proposer interface {
+	ProposeSession(ctx context.Context, entry []byte) (node.Result, error)
+	ClusterID() raft.ClusterID
+}
+
+// Config has the settings of a session.
+type Config struct {
+	Limits Limits
+	// AttemptTimeout is how long the first attempt of an entry may take before the next begins. It doubles with each attempt, up
+	// to 16 times this. Default 2 s. A shorter one repeats entries that only take their time.
+	AttemptTimeout time.Duration
+}
+
+// Validate returns all problems, joined, each a *raft.ConfigError.
+func (c Config) Validate() error {
+	err := c.Limits.WithDefaults().Validate()
+	if c.AttemptTimeout < 0 {
+		err = errors.Join(err, &raft.ConfigError{Field: "AttemptTimeout", Err: errors.New("it is negative; 0 takes the default of 2 s")})
+	}
+	return err
+}
+
+// Session proposes commands that take effect once each. Any goroutine may call its methods. A process that restarts opens another
+// session: it no longer knows which commands were under way.
+type Session struct {
+	proposer Proposer
+	id       ID
+	window   uint64
+	attempt  time.Duration
+
+	mu      sync.Mutex
+	next    uint64              // number of the next command
+	floor   uint64              // lowest number under way, or next
+	ended   map[uint64]struct{} // numbers above the floor that are not under way any more
+	moved   chan struct{}       // closed when the floor rises; nil: nobody waits
+	expired bool
+}
+
+// Open opens a session. It tries again until ctx ends, so ctx should have a deadline. An attempt that was not heard of leaves a
+// session that nobody uses, until it expires.
+//
+// It fails with the problems of cfg, a *FullError if there are too many sessions, *node.NoSessionsError, *raft.EarlierReleaseError
+// if a member runs a release without sessions, the error of a member that has ended, and ctx.Err().
+func Open(ctx context.Context, p Proposer, cfg Config) (*Session, error) {
+	if p == nil {
+		return nil, errors.New("raft: session.Open needs a Proposer; it is nil")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	limits := cfg.Limits.WithDefaults()
+	if cfg.AttemptTimeout == 0 {
+		cfg.AttemptTimeout = 2 * time.Second
+	}
+	cluster, err := awaitCluster(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var nonce [8]byte
+	crand.Read(nonce[:]) // never fails
+	s := &Session{
+		proposer: p, id: ID{Cluster: cluster, Nonce: binary.LittleEndian.Uint64(nonce[:])}, window: uint64(limits.Window),
+		attempt: cfg.AttemptTimeout, next: 1, floor: 1, ended: make(map[uint64]struct{}),
+	}
+	request := sessions.Request{Kind: sessions.Open, ID: s.id, Limits: limits}
+	o := carry(ctx, p, request.Encode(), s.attempt)
+	if o.err == nil && o.answer.Outcome == sessions.Opened {
+		s.id.Index = o.result.Index
+		return s, nil
+	}
+	return nil, o.error(request)
+}
+
+// awaitCluster waits until the member knows its cluster.
+func awaitCluster(ctx context.Context, p Proposer) (raft.ClusterID, error) {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		if cluster := p.ClusterID(); cluster != (raft.ClusterID{}) {
+			return cluster, nil
+		}
+		if !sleep(ctx, pause) {
+			return raft.ClusterID{}, ctx.Err()
+		}
+	}
+}
+
+// ID returns the id of the session.
+func (s *Session) ID() ID { return s.id }
+
+// Propose has the FSM apply a command once, and returns its answer: Result.Data is that of the first application, whatever the
+// number of attempts. Result.Index is the index of the attempt that was answered, at or behind the first application, so that
+// WaitApplied with it lets another member read the write. Propose copies cmd. It waits while as many commands as the window
+// (Limits.Window) are under way, and tries again until ctx ends.
+//
+// It fails with
+//
+//   - ctx.Err(): not applied if the error does not match node.ErrOutcomeUnknown; otherwise it may be, once.
+//   - ErrSessionExpired: the session was idle for longer than Limits.Idle, or was closed: open another one. The command may be
+//     applied, once, if the error also matches node.ErrOutcomeUnknown.
+//   - *AnswerTooLargeError: applied, but the FSM's answer is too large to be stored.
+//   - *raft.TooLargeError: not applied, and never will be. The limit is that of node.Propose less than 100 bytes.
+//   - raft.ErrClosed and other errors of a member that has ended: ask another one. The command may be applied, once, if the
+//     error also matches node.ErrOutcomeUnknown.
+func (s *Session) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
+	r := sessions.Request{Kind: sessions.Command, ID: s.id, Data: cmd}
+	var err error
+	if r.Number, r.Floor, err = s.begin(ctx); err != nil {
+		return node.Result{}, err
+	}
+	o := carry(ctx, s.proposer, r.Encode(), s.attempt)
+	s.end(r.Number, o.err == nil && o.answer.Outcome == sessions.Expired)
+	return o.command(r)
+}
+
+// Close ends the session, so that the members need not keep its answers. Commands that are under way may then end with
+// ErrSessionExpired. The error is as in Propose; a session that has expired is closed.
+func (s *Session) Close(ctx context.Context) error {
+	r := sessions.Request{Kind: sessions.Close, ID: s.id}
+	o := carry(ctx, s.proposer, r.Encode(), s.attempt)
+	if o.err == nil && (o.answer.Outcome == sessions.Closed || o.answer.Outcome == sessions.Expired) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.expired = true
+		return nil
+	}
+	return o.error(r)
+}
+
+// begin waits until the window has a place, and returns the number of a command and the floor.
+func (s *Session) begin(ctx context.Context) (number, floor uint64, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+		number, floor, moved, err := s.take()
+		if err != nil || moved == nil {
+			return number, floor, err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take takes the next number. If the window is full, it returns a channel that is closed when the floor rises.
+func (s *Session) take() (number, floor uint64, moved <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expired {
+		return 0, 0, nil, &ExpiredError{ID: s.id}
+	}
+	if s.next >= s.floor+s.window {
+		if s.moved == nil {
+			s.moved = make(chan struct{})
+		}
+		return 0, 0, s.moved, nil
+	}
+	s.next++
+	return s.next - 1, s.floor, nil, nil
+}
+
+// end records that a command is under way no longer: its answer is known, or nobody waits for it any more. The number is never
+// used again. Once the floor has passed it, no attempt that is still on its way takes effect.
+func (s *Session) end(number uint64, expired bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = s.expired || expired
+	before := s.floor
+	if number > s.floor {
+		s.ended[number] = struct{}{}
+	} else {
+		s.floor++
+	}
+	for len(s.ended) > 0 {
+		if _, ended := s.ended[s.floor]; !ended {
+			break
+		}
+		delete(s.ended, s.floor)
+		s.floor++
+	}
+	if s.moved != nil && (s.floor > before || s.expired) {
+		close(s.moved)
+		s.moved = nil
+	}
+}
