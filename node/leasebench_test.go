@@ -19,7 +19,8 @@ func BenchmarkLease(b *testing.B) {
 	_, err := leader.SetLeaseDuration(b.Context(), 100*time.Millisecond)
 	require.NoError(b, err)
 	for !leader.Metrics().Leased {
-		time.Sleep(time.Millisecond)
+		_, err := leader.Propose(b.Context(), nil)
+		require.NoError(b, err)
 	}
 	var alone, many [2][]float64 // confirmed, by lease
 	for range b.N {
