@@ -258,3 +258,22 @@ func TestLease_TooLongOrTooEarly(t *testing.T) {
 	c.step(raft.ChangeRequested{RequestID: requestIDOfTheTests, Change: leasesOf(0)})
 	assert.EqualValues(t, 1, c.Status().ConfigIndex, "there are none, so nothing changes")
 }
+
+// Two clocks that are as far apart as LeaseDriftPercentMax allows never break a promise: when a follower is free to vote, the
+// lease is over. With clocks a little farther apart, the leader still reads, and another one may commit.
+func TestLease_AtTheBoundOfDriftAndBeyond(t *testing.T) {
+	for percent, overlaps := range map[raft.Time]bool{0: false, raft.LeaseDriftPercentMax: false, raft.LeaseDriftPercentMax + 1: true} {
+		leads, follows := withLeases(t), leasing(t)
+		leads.after(heartbeatPace)
+		asked, came := leads.now, follows.now
+		follows.promisedFor(leaseTime)
+		leads.promises("b", asked, leaseTime)
+		require.NotZero(t, leads.out.Lease)
+		follows.step(raft.PeerLost{Peer: peer("b"), Refused: true})
+		passed := leaseTime * 100 / (100 + percent) // of true time, until the promise is over on a clock that is too fast
+		follows.now = came + leaseTime
+		require.True(t, follows.grantsPreVote(2))
+		leads.now = asked + passed*(100-percent)/100
+		assert.Equal(t, overlaps, leads.step().Lease != raft.LeaderLease{}, "%d %%", percent)
+	}
+}

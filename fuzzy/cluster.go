@@ -270,6 +270,8 @@ func (c *cluster) handle(e event) {
 	case evWatch:
 		c.live.watch()
 	case evCue:
+	case evLeased:
+		c.nodes[e.node].answerLeased(e.life)
 	case evLease:
 		c.askForLeases()
 	case evAside:

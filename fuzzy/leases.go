@@ -80,3 +80,11 @@ func (n *node) readByLease(t raft.RequestID) bool {
 	n.later(1, event{kind: evLeased})
 	return true
 }
+
+// answerLeased answers the reads by lease that wait for nothing.
+func (n *node) answerLeased(life uint32) {
+	if n.life == life && n.core != nil {
+		n.c.work.appliedOn(n)
+		n.c.work.release(n)
+	}
+}

@@ -37,9 +37,6 @@ func (n *node) handle(e event) {
 		n.peerEvent(e.a)
 	case evNews:
 		n.tellNews(n.c.nodes[e.a])
-	case evLeased:
-		n.c.work.appliedOn(n)
-		n.c.work.release(n)
 	case evRelay:
 		n.relayAgain(raft.RequestID(e.a))
 	case evLie:

@@ -33,7 +33,7 @@ var early = []Mutant{
 	mutant("W02", "a pre-vote is denied to an older log", "it is granted", "N26",
 		before("election.go", `reply := PreVoteReply{ID: r.ID, Granted: why == Granted}`, `if why == DeniedOldLog { why = Granted }`)).arranged().must(),
 	mutant("W03", "a member that hears a leader grants no pre-vote", "it grants one", "N26",
-		instead("election.go", `why, reply.Granted, reply.Leader = DeniedHearsLeader, false, c.termLeader.peer.ID`, `reply.Leader = c.termLeader.peer.ID`)).arranged().must(),
+		instead("election.go", `why, reply.Granted = guarded, false`, ``)).arranged().must(),
 	mutant("W04", "a vote answers a request", "it is sent again with every write", "N16",
 		before("output.go", `c.onBootstrapPersisted()`,
 			`if c.leader == nil && c.hard.Vote != (Peer{}) && c.hard.Vote != c.self { c.promiseVote(c.hard.Vote, VoteReply{Granted: true}) }`)).arranged().must(),

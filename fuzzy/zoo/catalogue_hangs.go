@@ -23,7 +23,7 @@ var hangs = []Mutant{
 	mutant("H05", "an FSM that has ended its batch does not hang", "it does until a later entry is applied", "N84",
 		value("commit.go", `b.last > to`, `b.last >= to`)).arranged().profiles("hangs"),
 	mutant("H06", "a member whose FSM hangs campaigns later", "it does not", "N86",
-		value("election.go", `c.follower.deadline + hangDelayWaits*c.wait()`, `c.follower.deadline`)).arranged().profiles("hangs").must(),
+		value("election.go", `c.follower.deadline+hangDelayWaits*c.wait()`, `c.follower.deadline`)).arranged().profiles("hangs").must(),
 	mutant("H07", "a member whose FSM hangs campaigns soon if it had to deny a candidate because of its log", "it waits nevertheless", "tests",
 		value("election.go", `c.standsBack() && !c.follower.needed`, `c.standsBack()`)).profiles("hangs").or("TestHangingFSM_CampaignsLater"),
 	mutant("H08", "only the reply to the latest heartbeat counts as the applied index of a member", "the highest that was ever reported counts", "tests",

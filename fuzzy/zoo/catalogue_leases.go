@@ -9,7 +9,7 @@ var leases = []Mutant{
 	leased("Q07", "TimeoutNow ends the leases of its term", "it does not", "G12, G13",
 		value("lease.go", `l == nil || l.leaseEnded`, `l == nil`)).arranged().seen("tikv #1593; etcd #12704; raft-rs #234").must(),
 	leased("Q08", "a restarted member waits as long as it may have promised", "it does not wait", "N107, G12",
-		instead("raft.go", `c.follower.promisedUntil = now.Mono + stored.Hard.Lease`, ``)).arranged().seen("etcd #5451").must(),
+		value("raft.go", `now.Mono + stored.Hard.Lease`, `now.Mono`)).arranged().seen("etcd #5451").must(),
 	leased("Q09", "a transfer marks the vote requests of one term", "later ones are marked, too", "G12, N107, N12",
 		value("election.go", `VoteRequest{Last: c.log.Last, Transfer: transfer}`,
 			`VoteRequest{Last: c.log.Last, Transfer: transfer || c.follower.vacancy.cause == CauseTransfer}`)).arranged().seen("raft-rs #234"),
@@ -40,8 +40,7 @@ var leases = []Mutant{
 	leased("B41", "a leader reads by lease once it has committed an entry of its term", "it reads at once", "G13",
 		value("lease.go", `!c.committedOwn()`, `false`)).arranged().must(),
 	leased("B42", "a newer term leaves promises in force", "it ends them", "N107, G12",
-		before("raft.go", `c.endBallot(false)
-	c.hard = HardState`, `c.follower.promisedUntil = 0`)).arranged().must(),
+		before("raft.go", `c.termLeader = termLeader{}`, `c.follower.promisedUntil = 0`)).arranged().must(),
 	leased("B43", "a member promises what its durable stamp covers", "it promises more", "N108",
 		value("lease.go", `min(asked.Duration, c.disk.hard.Lease)`, `asked.Duration`)).arranged().must(),
 	leased("B45", "appends renew leases", "only heartbeats do", "tests",
