@@ -2,15 +2,12 @@ package node_test
 
 import (
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/node"
 )
 
 // BenchmarkStale compares reads of a state that is at most a second old with linearizable reads, in turns, on a follower of
@@ -33,29 +30,6 @@ func BenchmarkStale(b *testing.B) {
 			b.ReportMetric(float64(callers)*1e6/m[1], "µs-each")
 		})
 	}
-}
-
-// readsPerSecond lets callers read for half a second.
-func readsPerSecond(b *testing.B, n *node.Node, c raft.Consistency, callers int) float64 {
-	var reads atomic.Int64
-	var all sync.WaitGroup
-	began := time.Now()
-	for range callers {
-		all.Go(func() {
-			for count := int64(0); ; count++ {
-				if count%16 == 0 && time.Since(began) > 500*time.Millisecond {
-					reads.Add(count)
-					return
-				}
-				if _, err := n.ReadIndexWith(b.Context(), c); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return float64(reads.Load()) / time.Since(began).Seconds()
 }
 
 // A read of a state that may be old costs no allocation, and waits for nobody.
