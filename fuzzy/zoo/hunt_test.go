@@ -73,7 +73,7 @@ func TestScoreboard_NamesTheKillerAndTheSurvivors(t *testing.T) {
 		`| E01 | one vote | two \| more | N2 | 3 | 1m0s | etcd #1 |`+"\n\n"+
 		"#### Tests of the zoo itself: 1\n\n"+columns)
 	assert.Contains(t, b.String(), "medians of 3 ranges")
-	assert.Contains(t, b.String(), "there are no sessions yet")
+	assert.Contains(t, b.String(), "the table of sessions has no clock")
 	assert.Equal(t, "Of 6 mutants, 3 were killed by a check that is older than they are (1 by seeds of the simulator, 1 by its "+
 		"directed scenarios alone, 1 by tests alone), and 1 by a check that was written when the bug was known, so that their death "+
 		"was arranged (1 by seeds of the simulator, 0 by its directed scenarios alone, 0 by tests alone); 1 live for a reason, and "+
