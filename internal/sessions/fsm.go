@@ -119,11 +119,11 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 				return err
 			}
 		}
-		request, answer, of := f.table.Take(*e)
+		command, answer, of := f.table.Take(e)
 		switch {
 		case of.New:
-			command := raft.Entry{Index: e.Index, Term: e.Term, Kind: raft.EntryCommand, Time: e.Time, Data: request.Data}
-			r.commands, r.places = append(r.commands, command), append(r.places, place{i, of})
+			r.commands = append(r.commands, raft.Entry{Index: e.Index, Term: e.Term, Kind: raft.EntryCommand, Time: e.Time, Data: command})
+			r.places = append(r.places, place{i, of})
 			r.pending++
 		case of != Effect{}:
 			r.repeats = append(r.repeats, place{i, of})
@@ -174,7 +174,7 @@ func (f *FSM) finish(r *run, inner, results [][]byte) {
 		if (p.effect == Effect{}) {
 			results[p.result] = inner[i]
 		} else {
-			results[p.result] = f.table.Finish(p.effect, inner[i]).Encode()
+			results[p.result] = bytes.Clone(f.table.Finish(p.effect, inner[i]))
 		}
 	}
 	for _, p := range r.repeats {
