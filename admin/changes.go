@@ -114,10 +114,14 @@ func (h *handler) asChange(c Change, upToDate bool) (raft.Change, error) {
 		out.Despite = append(out.Despite, raft.NodeID(id))
 	}
 	if c.Patience != "" {
-		patience, err := time.ParseDuration(c.Patience)
-		if out.Patience = patience; err != nil {
-			kept(badChange("patience %q: write a time with its unit, as in 1m30s", c.Patience))
-		}
+		patience, err := asDuration("patience", c.Patience)
+		out.Patience = patience
+		kept(err)
+	}
+	if c.LeaseDuration != "" {
+		lease, err := asDuration("lease_duration", c.LeaseDuration)
+		out.LeaseDuration = &lease
+		kept(err)
 	}
 	if h.options.CheckChange != nil {
 		if e := h.options.CheckChange(out); e != nil {
@@ -128,6 +132,14 @@ func (h *handler) asChange(c Change, upToDate bool) (raft.Change, error) {
 		kept(h.checkIncarnations(out))
 	}
 	return out, errors.Join(errs...)
+}
+
+func asDuration(field, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		err = badChange("%s %q: write a time with its unit, as in 1m30s", field, text)
+	}
+	return d, err
 }
 
 func newMember(m NewMember) (raft.Member, error) {

@@ -123,12 +123,13 @@ func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 	n := &changing{Fake: newFake()}
 	n.SetMembers(threeVoters())
 	address, url, five, never := "h:1", "http://h:2", raft.Priority(5), raft.PriorityNever
+	lease := 100 * time.Millisecond
 	w := postMembers(t.Context(), admin.Handler(n, admin.Options{}), `{
 		"add":[{"id":"n4","address":"h:4","url":"http://h:4"},{"id":"n5","address":"h:5","url":"http://h:5","kind":"learner"}],
 		"promote":[{"id":"n6"}],"demote":[{"id":"n7","incarnation":"00000000000000ff"}],"remove":[{"id":"n8"}],
 		"replace":[{"old":{"id":"n2"},"new":{}},{"old":{"id":"n3"},"new":{"address":"h:3","url":"http://h:3"}},
 			{"old":{"id":"n1"},"new":{"id":"n9","address":"h:9","url":"http://h:9"}}],
-		"update":[{"id":"n1","address":"h:1"},{"id":"n2","url":"http://h:2","priority":5},{"id":"n3","priority":0}],"despite":["n2"],"patience":"90s","if_index":8}`)
+		"update":[{"id":"n1","address":"h:1"},{"id":"n2","url":"http://h:2","priority":5},{"id":"n3","priority":0}],"despite":["n2"],"patience":"90s","lease_duration":"100ms","if_index":8}`)
 	assert.Equal(t, 200, w.Code, w.Body)
 	assert.Equal(t, raft.Index(8), n.ifIndex)
 	assert.Equal(t, raft.Change{
@@ -143,7 +144,7 @@ func TestChange_SaysAllThatAChangeCan(t *testing.T) {
 			{Peer: raft.Peer{ID: "n1"}, Address: &address}, {Peer: raft.Peer{ID: "n2"}, Meta: &url, Priority: &five},
 			{Peer: raft.Peer{ID: "n3"}, Priority: &never},
 		},
-		Despite: []raft.NodeID{"n2"}, Patience: 90 * time.Second,
+		Despite: []raft.NodeID{"n2"}, Patience: 90 * time.Second, LeaseDuration: &lease,
 	}, n.asked)
 	var reply admin.Changed
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &reply))
@@ -269,6 +270,7 @@ func TestChange_BadBodies(t *testing.T) {
 		`{"update":[{"id":"n1","priority":101}]}`:   `member "n1": priority 101: it takes 1 to 100, or 0`,
 		`{"update":[{"id":"n1","priority":1.5}]}`:   "not a change in JSON",
 		`{"patience":"1"}`:                          `patience "1"`,
+		`{"lease_duration":"1"}`:                    `lease_duration "1"`,
 		`{"remove":[{"id":"n","incarnation":"x"}]}`: `"x" is not an incarnation`,
 		`{"remove":[{"id":"n"}]}`:                   "this program removes nobody",
 	} {

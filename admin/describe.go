@@ -15,6 +15,9 @@ func describeMembers(c node.Members, n node.Status) Members {
 		Index: uint64(c.Index), Committed: c.Committed, Level: c.Level, AppVersionMin: n.AppVersionMin, Phase: phaseOf(c.Configuration),
 		Members: make([]ClusterMember, 0, len(c.Configuration.Members)), Change: changeOf(c),
 	}
+	if c.LeaseDuration > 0 {
+		out.LeaseDuration = c.LeaseDuration.String()
+	}
 	if n.Cluster != (raft.ClusterID{}) {
 		out.ClusterID = n.Cluster.String()
 	}

@@ -23,6 +23,7 @@ const (
 	NoLeader         Code = "no_leader"
 	NotLeader        Code = "not_leader"
 	ReadTimedOut     Code = "read_timed_out"
+	TooStale         Code = "too_stale" // this member cannot prove that its state is as fresh as the read asks
 	TransferFailed   Code = "transfer_failed"
 	NoRoom           Code = "no_room"         // no room on the member's disk for a snapshot
 	SnapshotFailed   Code = "snapshot_failed" // the member tries again by itself
@@ -46,6 +47,7 @@ const (
 	NotElectable      Code = "not_electable" // all voters would have priority 0
 	QuorumLoss        Code = "quorum_loss"   // too few of the new voters are heard
 	EarlierRelease    Code = "earlier_release"
+	LeaseTooLong      Code = "lease_too_long" // for the election timeout
 	AppVersion        Code = "app_version"
 	GivenUp           Code = "given_up" // the change began and was given up; no member was demoted or removed
 	// RemovedMember: the answering member was removed from the cluster.
@@ -66,6 +68,7 @@ var statuses = map[Code]int{
 	NoLeader:          http.StatusServiceUnavailable,
 	NotLeader:         http.StatusServiceUnavailable,
 	ReadTimedOut:      http.StatusServiceUnavailable,
+	TooStale:          http.StatusServiceUnavailable,
 	TransferFailed:    http.StatusConflict,
 	NoRoom:            http.StatusInsufficientStorage,
 	SnapshotFailed:    http.StatusInternalServerError,
@@ -88,6 +91,7 @@ var statuses = map[Code]int{
 	NotElectable:      http.StatusConflict,
 	QuorumLoss:        http.StatusConflict,
 	EarlierRelease:    http.StatusConflict,
+	LeaseTooLong:      http.StatusConflict,
 	AppVersion:        http.StatusConflict,
 	GivenUp:           http.StatusGatewayTimeout,
 	RemovedMember:     http.StatusGone,

@@ -44,6 +44,7 @@ func explained(err error) *Error {
 	var answer *node.AnswerTooLargeError
 	var tooLarge *raft.TooLargeError
 	var snapshot *node.SnapshotError
+	var stale *node.TooStaleError
 	var room *raft.SpaceError
 	var full *raft.NoRoomError
 	switch {
@@ -67,6 +68,8 @@ func explained(err error) *Error {
 		return errorf(Closed, "ask another member", "%v", err)
 	case errors.Is(err, node.ErrReadTimedOut):
 		return errorf(ReadTimedOut, "try again, or read the state of this member, which may be old", "%v", err)
+	case errors.As(err, &stale):
+		return tooStale(stale)
 	case errors.Is(err, node.ErrNoTarget), errors.Is(err, node.ErrTransferTimedOut):
 		return errorf(TransferFailed, "GET /status shows the members; then try again", "%v", err)
 	case errors.As(err, &room):
@@ -99,6 +102,15 @@ func explained(err error) *Error {
 	return errorf(Internal, "look at the log of this member", "%v", err)
 }
 
+// tooStale returns the answer for a read of a state that is too old, or whose age is not proved.
+func tooStale(err *node.TooStaleError) *Error {
+	const remedy = "ask another member, read with Linearizable, or accept an older state"
+	if err.Age == 0 {
+		return errorf(TooStale, remedy, "this member has not proved yet how old its state is, and the read takes at most %v", err.MaxAge)
+	}
+	return errorf(TooStale, remedy, "the state of this member may be %v old, and the read takes at most %v", err.Age, err.MaxAge)
+}
+
 // servesNothing reports whether err means that this member no longer serves requests. In that case the request was not
 // carried out.
 func servesNothing(err error) bool {
@@ -120,6 +132,7 @@ func explainChange(err error) *Error {
 	var priority *raft.PriorityError
 	var silent *raft.QuorumLossError
 	var earlier *raft.EarlierReleaseError
+	var lease *raft.LeaseTooLongError
 	var field *raft.ConfigError
 	switch {
 	case errors.As(err, &pending) && pending.Joint:
@@ -138,6 +151,8 @@ func explainChange(err error) *Error {
 		return errorf(QuorumLoss, `bring them back; if enough of them will return: "despite" `+joined(silent.Silent, ","), "%v", err)
 	case errors.As(err, &earlier):
 		return errorf(EarlierRelease, "upgrade "+joined(earlier.IDs, ", ")+" first, then try again", "%v", err)
+	case errors.As(err, &lease):
+		return errorf(LeaseTooLong, fmt.Sprintf("ask for %v at most, or give all members a longer ElectionTimeout first", lease.Limit), "%v", err)
 	case errors.As(err, &field):
 		return errorf(BadRequest, "see the documentation of raft.Change", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

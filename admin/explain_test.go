@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
@@ -42,6 +43,7 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		{&raft.EarlierReleaseError{IDs: []raft.NodeID{"n2"}}, admin.EarlierRelease, "upgrade n2 first"},
 		{&raft.AppVersionError{ID: "n4", Own: 1, Min: 2}, admin.AppVersion, "start a newer program on n4 first"},
 		{&raft.CatchUpError{ID: "n4"}, admin.GivenUp, "send the same change again"},
+		{&raft.LeaseTooLongError{Duration: time.Second, Limit: 900 * time.Millisecond, ElectionTimeout: time.Second}, admin.LeaseTooLong, "ask for 900ms at most"},
 		{raft.ErrChangeGivenUp, admin.GivenUp, "GET /members"},
 		{&raft.RemovedError{Index: 7}, admin.RemovedMember, "ask another member"},
 		{&raft.ConfigError{Field: "Change", Err: errors.New("because")}, admin.BadRequest, "the documentation of raft.Change"},
@@ -51,6 +53,8 @@ func TestExplain_EachErrorHasItsCodeAndItsRemedy(t *testing.T) {
 		{raft.ErrClosed, admin.Closed, "ask another member"},
 		{context.DeadlineExceeded, admin.NoLeader, "try again"},
 		{node.ErrReadTimedOut, admin.ReadTimedOut, "the state of this member"},
+		{&node.TooStaleError{MaxAge: time.Second}, admin.TooStale, "read with Linearizable"},
+		{&node.TooStaleError{Age: time.Minute, MaxAge: time.Second}, admin.TooStale, "ask another member"},
 		{&raft.TooLargeError{Bytes: 2, Limit: 1}, admin.ValueTooLarge, "propose less"},
 		{&node.ForwardLimitError{Member: "n2", Setting: "ForwardsMax", Limit: 9}, admin.Overloaded, "try again in a second"},
 		{&node.DiskStalledError{}, admin.Overloaded, "try again in a second"},

@@ -13,6 +13,8 @@ type Members struct {
 	Level     uint64 `json:"level"` // the cluster's feature level, see docs/versions.md
 	// AppVersionMin is the lowest version of the application that a member may run. 0 means that there is none.
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
+	// LeaseDuration is how long leases last, as 100ms. It is absent if there are none.
+	LeaseDuration string `json:"lease_duration,omitempty"`
 	// Phase describes a joint configuration, with the former and the new voters: "joint: n1 n2 n3 → n1 n2 n4".
 	Phase   string          `json:"phase,omitempty"`
 	Members []ClusterMember `json:"members"`
@@ -141,16 +143,18 @@ func (m Members) Member(p Peer) ClusterMember {
 
 // Change is the body of POST /members. It describes a raft.Change, which takes effect as a whole or not at all.
 type Change struct {
-	Add      []NewMember   `json:"add,omitempty"`
-	Promote  []Peer        `json:"promote,omitempty"`
-	Demote   []Peer        `json:"demote,omitempty"`
-	Remove   []Peer        `json:"remove,omitempty"`
-	Replace  []Replacement `json:"replace,omitempty"`
-	Update   []Update      `json:"update,omitempty"`
-	Cancel   bool          `json:"cancel,omitempty"`
-	Despite  []string      `json:"despite,omitempty"`
-	Patience string        `json:"patience,omitempty"` // with its unit, as in 1m30s
-	IfIndex  uint64        `json:"if_index,omitempty"` // only if the configuration in force has this index
+	Add     []NewMember   `json:"add,omitempty"`
+	Promote []Peer        `json:"promote,omitempty"`
+	Demote  []Peer        `json:"demote,omitempty"`
+	Remove  []Peer        `json:"remove,omitempty"`
+	Replace []Replacement `json:"replace,omitempty"`
+	Update  []Update      `json:"update,omitempty"`
+	Cancel  bool          `json:"cancel,omitempty"`
+	// LeaseDuration is how long leases last from now on, with its unit, as in 100ms; 0s: there are none. Absent: as before.
+	LeaseDuration string   `json:"lease_duration,omitempty"`
+	Despite       []string `json:"despite,omitempty"`
+	Patience      string   `json:"patience,omitempty"` // with its unit, as in 1m30s
+	IfIndex       uint64   `json:"if_index,omitempty"` // only if the configuration in force has this index
 }
 
 // NewMember is a member that is to join. In a Replacement, address and URL may be absent if a member already has the id of

@@ -20,8 +20,11 @@ func (n *Node) forwardsCalls() bool { return n.cfg.Forward && n.forwards.bytesMa
 
 // forwardable reports whether a call that this member refused with err goes on to the leader.
 func (n *Node) forwardable(err error) bool {
+	if err == nil || !n.forwardsCalls() {
+		return false // before anything is allocated for an error
+	}
 	var elsewhere *NotLeaderError
-	return n.forwardsCalls() && errors.As(err, &elsewhere)
+	return errors.As(err, &elsewhere)
 }
 
 // proposeAnywhere proposes a command, or an entry of a session, here, and otherwise on the leader. A leader pays nothing for it.

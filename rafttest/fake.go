@@ -53,7 +53,7 @@ func (n *Fake[F]) SetMembers(m node.Members) {
 	n.members = m
 }
 
-// Fail makes Propose, ReadIndex, ReadIndexWith, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
+// Fail makes Propose, ProposeSession, ReadIndex, ReadIndexWith, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
 // on. Nil lets them succeed again.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
@@ -63,6 +63,21 @@ func (n *Fake[F]) Fail(err error) {
 
 // Propose applies the command.
 func (n *Fake[F]) Propose(_ context.Context, cmd []byte) (node.Result, error) {
+	return n.apply(raft.EntryCommand, cmd)
+}
+
+// ProposeSession applies the entry of a session. FSM must be a raft.SessionFSM.
+func (n *Fake[F]) ProposeSession(_ context.Context, entry []byte) (node.Result, error) {
+	if !raft.AppliesSessions(n.FSM) {
+		return node.Result{}, &node.NoSessionsError{}
+	}
+	return n.apply(raft.EntrySession, entry)
+}
+
+// ClusterID returns that of the value that SetStatus set.
+func (n *Fake[F]) ClusterID() raft.ClusterID { return n.Status().Cluster }
+
+func (n *Fake[F]) apply(kind raft.EntryKind, data []byte) (node.Result, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
@@ -70,7 +85,7 @@ func (n *Fake[F]) Propose(_ context.Context, cmd []byte) (node.Result, error) {
 	}
 	n.index++
 	results := make([][]byte, 1)
-	err := n.FSM.Apply([]raft.Entry{{Index: n.index, Term: 1, Kind: raft.EntryCommand, Data: cmd}}, results)
+	err := n.FSM.Apply([]raft.Entry{{Index: n.index, Term: 1, Kind: kind, Data: data}}, results)
 	return node.Result{Index: n.index, Term: 1, Data: results[0]}, err
 }
 

@@ -29,11 +29,17 @@ type outcome struct {
 }
 
 // carry proposes an entry until the table has answered, until no further attempt would help, or until ctx ends. Any attempt may
-// be repeated: the table answers each, and only one takes effect. A full table is asked again, too.
-func carry(ctx context.Context, p Proposer, entry []byte, timeout time.Duration) (o outcome) {
+// be repeated: the table answers each, and only one takes effect. A full table is asked again, too. first is the context of the
+// first attempt; nil: it takes timeout.
+func carry(ctx, first context.Context, p Proposer, entry []byte, timeout time.Duration) (o outcome) {
 	longest := attemptGrowth * timeout
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-		o.result, o.err = attempt(ctx, p, entry, timeout)
+		if first != nil {
+			o.result, o.err = p.ProposeSession(first, entry)
+			first = nil
+		} else {
+			o.result, o.err = attempt(ctx, p, entry, timeout)
+		}
 		if o.err == nil {
 			if o.answer, o.err = sessions.DecodeAnswer(o.result.Data); o.err != nil {
 				o.attempts = true
@@ -144,7 +150,7 @@ func Do(ctx context.Context, p Proposer, c Command) (node.Result, error) {
 		return node.Result{}, &raft.ConfigError{Field: "Command", Err: why}
 	}
 	r := sessions.Request{Kind: sessions.Command, ID: c.ID, Number: c.Number, Floor: c.Floor, Data: c.Data}
-	o := carry(ctx, p, r.Encode(), 2*time.Second)
+	o := carry(ctx, nil, p, r.Encode(), 2*time.Second)
 	o.attempts = o.attempts || o.err == nil
 	return o.command(r)
 }

@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -47,14 +48,20 @@ type Proposer interface {
 // Config has the settings of a session.
 type Config struct {
 	Limits Limits
-	// AttemptTimeout is how long the first attempt of an entry may take before the next begins. It doubles with each attempt, up
-	// to 16 times this. Default 2 s. A shorter one repeats entries that only take their time.
+	// AttemptTimeout is how long the first attempt of an entry may take before the next begins, or a quarter more. It doubles with
+	// each attempt, up to 16 times this. Default 2 s. A shorter one repeats entries that only take their time.
 	AttemptTimeout time.Duration
 }
+
+const idleMin = time.Second
 
 // Validate returns all problems, joined, each a *raft.ConfigError.
 func (c Config) Validate() error {
 	err := c.Limits.WithDefaults().Validate()
+	if c.Limits.Idle > 0 && c.Limits.Idle < idleMin { // of all sessions, also of those that other programs have opened
+		why := fmt.Errorf("%v would end the sessions of all clients between two of their commands: take at least %v", c.Limits.Idle, idleMin)
+		err = errors.Join(err, &raft.ConfigError{Field: "Limits.Idle", Err: why})
+	}
 	if c.AttemptTimeout < 0 {
 		err = errors.Join(err, &raft.ConfigError{Field: "AttemptTimeout", Err: errors.New("it is negative; 0 takes the default of 2 s")})
 	}
@@ -69,12 +76,13 @@ type Session struct {
 	window   uint64
 	attempt  time.Duration
 
-	mu      sync.Mutex
-	next    uint64              // number of the next command
-	floor   uint64              // lowest number under way, or next
-	ended   map[uint64]struct{} // numbers above the floor that are not under way any more
-	moved   chan struct{}       // closed when the floor rises; nil: nobody waits
-	expired bool
+	mu       sync.Mutex
+	next     uint64              // number of the next command
+	floor    uint64              // lowest number under way, or next
+	ended    map[uint64]struct{} // numbers above the floor that are not under way any more
+	moved    chan struct{}       // closed when the floor rises; nil: nobody waits
+	expired  bool
+	patience *patience // for first attempts that begin now; nil: none has begun
 }
 
 // Open opens a session. It tries again until ctx ends, so ctx should have a deadline. An attempt that was not heard of leaves a
@@ -104,7 +112,7 @@ func Open(ctx context.Context, p Proposer, cfg Config) (*Session, error) {
 		attempt: cfg.AttemptTimeout, next: 1, floor: 1, ended: make(map[uint64]struct{}),
 	}
 	request := sessions.Request{Kind: sessions.Open, ID: s.id, Limits: limits}
-	o := carry(ctx, p, request.Encode(), s.attempt)
+	o := carry(ctx, nil, p, request.Encode(), s.attempt)
 	if o.err == nil && o.answer.Outcome == sessions.Opened {
 		s.id.Index = o.result.Index
 		return s, nil
@@ -143,12 +151,12 @@ func (s *Session) ID() ID { return s.id }
 //     error also matches node.ErrOutcomeUnknown.
 func (s *Session) Propose(ctx context.Context, cmd []byte) (node.Result, error) {
 	r := sessions.Request{Kind: sessions.Command, ID: s.id, Data: cmd}
-	var err error
-	if r.Number, r.Floor, err = s.begin(ctx); err != nil {
+	first, err := s.begin(ctx, &r)
+	if err != nil {
 		return node.Result{}, err
 	}
-	o := carry(ctx, s.proposer, r.Encode(), s.attempt)
-	s.end(r.Number, o.err == nil && o.answer.Outcome == sessions.Expired)
+	o := carry(ctx, first, s.proposer, r.Encode(), s.attempt)
+	s.end(r.Number, first, o.err == nil && o.answer.Outcome == sessions.Expired)
 	return o.command(r)
 }
 
@@ -156,7 +164,7 @@ func (s *Session) Propose(ctx context.Context, cmd []byte) (node.Result, error) 
 // ErrSessionExpired. The error is as in Propose; a session that has expired is closed.
 func (s *Session) Close(ctx context.Context) error {
 	r := sessions.Request{Kind: sessions.Close, ID: s.id}
-	o := carry(ctx, s.proposer, r.Encode(), s.attempt)
+	o := carry(ctx, nil, s.proposer, r.Encode(), s.attempt)
 	if o.err == nil && (o.answer.Outcome == sessions.Closed || o.answer.Outcome == sessions.Expired) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -166,15 +174,15 @@ func (s *Session) Close(ctx context.Context) error {
 	return o.error(r)
 }
 
-// begin waits until the window has a place, and returns the number of a command and the floor.
-func (s *Session) begin(ctx context.Context) (number, floor uint64, err error) {
+// begin waits until the window has a place, and gives the command its number and the floor.
+func (s *Session) begin(ctx context.Context, r *sessions.Request) (first *patience, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, 0, err
+			return nil, err
 		}
-		number, floor, moved, err := s.take()
+		first, moved, err := s.take(ctx, r)
 		if err != nil || moved == nil {
-			return number, floor, err
+			return first, err
 		}
 		select {
 		case <-moved:
@@ -184,27 +192,30 @@ func (s *Session) begin(ctx context.Context) (number, floor uint64, err error) {
 }
 
 // take takes the next number. If the window is full, it returns a channel that is closed when the floor rises.
-func (s *Session) take() (number, floor uint64, moved <-chan struct{}, err error) {
+func (s *Session) take(ctx context.Context, r *sessions.Request) (first *patience, moved <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.expired {
-		return 0, 0, nil, &ExpiredError{ID: s.id}
+		return nil, nil, &ExpiredError{ID: s.id}
 	}
 	if s.next >= s.floor+s.window {
 		if s.moved == nil {
 			s.moved = make(chan struct{})
 		}
-		return 0, 0, s.moved, nil
+		return nil, s.moved, nil
 	}
+	r.Number, r.Floor = s.next, s.floor
 	s.next++
-	return s.next - 1, s.floor, nil, nil
+	return s.start(ctx), nil, nil
 }
 
 // end records that a command is under way no longer: its answer is known, or nobody waits for it any more. The number is never
 // used again. Once the floor has passed it, no attempt that is still on its way takes effect.
-func (s *Session) end(number uint64, expired bool) {
+func (s *Session) end(number uint64, first *patience, expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	first.users--
+	first.release()
 	s.expired = s.expired || expired
 	before := s.floor
 	if number > s.floor {

@@ -207,6 +207,9 @@ func TestSession_BadInput(t *testing.T) {
 		_, err = session.Open(ctx, c, session.Config{Limits: session.Limits{Window: -1}, AttemptTimeout: -1})
 		require.ErrorAs(t, err, &config)
 		require.ErrorContains(t, err, "AttemptTimeout")
+		_, err = session.Open(ctx, c, session.Config{Limits: session.Limits{Idle: 30}}) // seconds were meant
+		require.ErrorAs(t, err, &config)
+		require.ErrorContains(t, err, "30ns would end the sessions of all clients")
 
 		s := c.open(session.Config{Limits: session.Limits{Sessions: 2, Window: 3}})
 		do := func(id session.ID, number, floor uint64, data string) error {

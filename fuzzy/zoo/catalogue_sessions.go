@@ -2,16 +2,16 @@ package zoo
 
 // sessionRules: the table of sessions, what keeps it, and when the log may hold entries of sessions.
 var sessionRules = []Mutant{
-	tableBug("C01", "a repeated command has no second effect", "it has", before("internal/sessions/table.go", `a, effect = t.command(s, r)`, `s.answers = nil`)).
+	tableBug("C01", "a repeated command has no second effect", "it has", before("internal/sessions/table.go", `a, effect = t.command(s, r.Number, r.Floor)`, `s.answers = nil`)).
 		seen("Redpanda #3039"),
 	tableBug("C02", "a repeated command gets the first answer", "it gets an empty one",
 		value("internal/sessions/table.go", `stored(s.answers[i].data)`, `Answer{Outcome: Applied}`)),
 	tableBug("C03", "a session that has expired refuses its commands", "it is opened again",
-		instead("internal/sessions/table.go", `return r, Answer{Outcome: Expired}, Effect{}`, `s = &session{id: r.ID, floor: 1, window: 64}; t.add(s)`)),
+		instead("internal/sessions/table.go", `return nil, Answer{Outcome: Expired}, Effect{}`, `s = &session{id: r.ID, floor: 1, window: 64}; t.add(s)`)),
 	tableBug("C60", "a session's id is more than its index", "the index is enough", value("internal/sessions/table.go", `s.id != r.ID`, `false`)),
-	tableBug("C61", "a command below the floor has no effect", "it has", value("internal/sessions/table.go", `r.Number < s.floor`, `false`)),
+	tableBug("C61", "a command below the floor has no effect", "it has", value("internal/sessions/table.go", `number < s.floor`, `false`)),
 	tableBug("C62", "a late copy does not lower the floor", "it does", value("internal/sessions/table.go", `floor <= s.floor`, `floor == s.floor`)),
-	tableBug("C63", "a command beyond the window has no effect", "it has", value("internal/sessions/table.go", `r.Number >= s.floor+uint64(s.window)`, `false`)),
+	tableBug("C63", "a command beyond the window has no effect", "it has", value("internal/sessions/table.go", `number >= s.floor+uint64(s.window)`, `false`)),
 	tableBug("C64", "stored bytes are counted up to the entry before, whatever the batches", "they are counted up to the batch",
 		value("internal/sessions/table.go", `pending > 0 && t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
 	tableBug("C65", "a command that is repeated within a batch takes effect once", "its copy is answered without an answer",

@@ -68,6 +68,7 @@ type FSM struct {
 	inner   raft.FSM
 	durable Durable // inner, or nil
 	table   *Table
+	run     run // of the present batch; its slices are used again
 }
 
 // AppliesSessions implements raft.SessionFSM.
@@ -80,13 +81,18 @@ func (f *FSM) Table() *Table { return f.table }
 type run struct {
 	last     raft.EntryID // last entry of the part, for inner or not
 	commands []raft.Entry // for inner
+	results  [][]byte     // of inner
 	places   []place      // where their results go
 	repeats  []place      // commands of sessions that repeat one of the part
 	pending  int          // commands of sessions
 }
 
 func (r *run) reset() {
-	*r = run{commands: r.commands[:0], places: r.places[:0], repeats: r.repeats[:0]}
+	clear(r.commands) // so that nothing is kept
+	clear(r.results)
+	clear(r.places)
+	clear(r.repeats)
+	*r = run{commands: r.commands[:0], results: r.results[:0], places: r.places[:0], repeats: r.repeats[:0]}
 }
 
 // place is where a result goes, and whose command it answers; effect is zero for a command without a session.
@@ -100,24 +106,24 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 	if f.durable == nil && !slices.ContainsFunc(batch, func(e raft.Entry) bool { return e.Kind == raft.EntrySession }) {
 		return f.inner.Apply(batch, results)
 	}
-	r := run{commands: make([]raft.Entry, 0, len(batch)), places: make([]place, 0, len(batch))}
-	for i, e := range batch {
+	r := &f.run
+	for i := range batch {
+		e := &batch[i]
 		if e.Kind != raft.EntrySession {
-			r.commands, r.places = append(r.commands, e), append(r.places, place{result: i})
+			r.commands, r.places = append(r.commands, *e), append(r.places, place{result: i})
 			r.last = e.ID()
 			continue
 		}
 		if f.table.Unsure(e, r.pending) {
-			if err := f.applyRun(&r, results); err != nil {
+			if err := f.applyRun(r, results); err != nil {
 				return err
 			}
-			r.reset()
 		}
-		request, answer, of := f.table.Take(e)
+		command, answer, of := f.table.Take(e)
 		switch {
 		case of.New:
-			command := raft.Entry{Index: e.Index, Term: e.Term, Kind: raft.EntryCommand, Time: e.Time, Data: request.Data}
-			r.commands, r.places = append(r.commands, command), append(r.places, place{i, of})
+			r.commands = append(r.commands, raft.Entry{Index: e.Index, Term: e.Term, Kind: raft.EntryCommand, Time: e.Time, Data: command})
+			r.places = append(r.places, place{i, of})
 			r.pending++
 		case of != Effect{}:
 			r.repeats = append(r.repeats, place{i, of})
@@ -126,12 +132,14 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 		}
 		r.last = e.ID()
 	}
-	return f.applyRun(&r, results)
+	return f.applyRun(r, results)
 }
 
 // applyRun has inner apply the commands, and stores their answers in the table.
 func (f *FSM) applyRun(r *run, results [][]byte) error {
-	inner := make([][]byte, len(r.commands))
+	defer r.reset()
+	r.results = append(r.results, make([][]byte, len(r.commands))...)
+	inner := r.results
 	if f.durable == nil {
 		if len(r.commands) > 0 {
 			if err := f.inner.Apply(r.commands, inner); err != nil {
@@ -166,7 +174,7 @@ func (f *FSM) finish(r *run, inner, results [][]byte) {
 		if (p.effect == Effect{}) {
 			results[p.result] = inner[i]
 		} else {
-			results[p.result] = f.table.Finish(p.effect, inner[i]).Encode()
+			results[p.result] = bytes.Clone(f.table.Finish(p.effect, inner[i]))
 		}
 	}
 	for _, p := range r.repeats {

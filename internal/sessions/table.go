@@ -63,27 +63,27 @@ type Effect struct {
 	number  uint64
 }
 
-// Take decides about an entry of a session. The answer is final, unless there is an effect.
-func (t *Table) Take(e raft.Entry) (r Request, a Answer, effect Effect) {
+// Take decides about an entry of a session. The answer is final, unless there is an effect. The command shares the entry's data.
+func (t *Table) Take(e *raft.Entry) (command []byte, a Answer, effect Effect) {
 	r, err := DecodeRequest(e.Data)
 	if err != nil {
-		return r, Answer{Outcome: Malformed}, Effect{}
+		return nil, Answer{Outcome: Malformed}, Effect{}
 	}
 	t.advance(e.Time)
 	if r.Kind == Open {
-		return r, t.open(e, r), Effect{}
+		return nil, t.open(e.Index, r), Effect{}
 	}
 	s := t.sessions[r.ID.Index]
 	if s == nil || s.id != r.ID {
-		return r, Answer{Outcome: Expired}, Effect{}
+		return nil, Answer{Outcome: Expired}, Effect{}
 	}
 	if r.Kind == Close {
 		t.remove(s)
-		return r, Answer{Outcome: Closed}, Effect{}
+		return nil, Answer{Outcome: Closed}, Effect{}
 	}
 	t.use(s)
-	a, effect = t.command(s, r)
-	return r, a, effect
+	a, effect = t.command(s, r.Number, r.Floor)
+	return r.Data, a, effect
 }
 
 // advance removes the sessions whose time has passed. Time is that of the entries, and never falls.
@@ -98,7 +98,7 @@ func (t *Table) advance(stamp int64) {
 }
 
 // open adds a session. The limits of the newest opening count for all, unless it is refused.
-func (t *Table) open(e raft.Entry, r Request) Answer {
+func (t *Table) open(index raft.Index, r Request) Answer {
 	switch {
 	case len(t.sessions) >= r.Limits.Sessions:
 		return Answer{Outcome: Sessions, Limit: uint64(r.Limits.Sessions)}
@@ -107,7 +107,7 @@ func (t *Table) open(e raft.Entry, r Request) Answer {
 	}
 	t.limits = r.Limits
 	t.changes.meta()
-	r.ID.Index = e.Index
+	r.ID.Index = index
 	t.add(&session{id: r.ID, used: t.now, floor: 1, window: uint16(r.Limits.Window)})
 	return Answer{Outcome: Opened}
 }
@@ -120,28 +120,28 @@ func (t *Table) open(e raft.Entry, r Request) Answer {
 //
 // Since the commands of a session may be under way at the same time, the table keeps an answer for each number that the client
 // may still ask for.
-func (t *Table) command(s *session, r Request) (Answer, Effect) {
-	t.raise(s, r.Floor)
-	i, known := s.find(r.Number)
+func (t *Table) command(s *session, number, floor uint64) (Answer, Effect) {
+	t.raise(s, floor)
+	i, known := s.find(number)
 	switch {
-	case r.Number < s.floor:
+	case number < s.floor:
 		return Answer{Outcome: Answered, Floor: s.floor}, Effect{}
 	case known && s.answers[i].data == nil:
-		return Answer{}, Effect{false, s, r.Number}
+		return Answer{}, Effect{false, s, number}
 	case known:
 		return stored(s.answers[i].data), Effect{}
-	case r.Number >= s.floor+uint64(s.window):
+	case number >= s.floor+uint64(s.window):
 		return Answer{Outcome: Beyond, Floor: s.floor, Limit: uint64(s.window)}, Effect{}
 	case t.bytes >= t.limits.Bytes:
 		return Answer{Outcome: Bytes, Limit: uint64(t.limits.Bytes)}, Effect{}
 	}
-	s.answers = slices.Insert(s.answers, i, answer{number: r.Number})
+	s.answers = slices.Insert(s.answers, i, answer{number: number})
 	t.bytes += answerBytes
-	return Answer{}, Effect{true, s, r.Number}
+	return Answer{}, Effect{true, s, number}
 }
 
-// Finish stores the FSM's answer to a command that has taken effect, and returns the answer for its caller.
-func (t *Table) Finish(e Effect, result []byte) Answer {
+// Finish stores the FSM's answer to a command that has taken effect, and returns the result of the entry, which the table shares.
+func (t *Table) Finish(e Effect, result []byte) []byte {
 	a := Answer{Outcome: Applied, Data: result}
 	if len(result) > AnswerBytesMax {
 		a = Answer{Outcome: TooLarge, Limit: uint64(len(result))}
@@ -153,7 +153,7 @@ func (t *Table) Finish(e Effect, result []byte) Answer {
 		t.bytes += int64(len(data))
 		t.changes.answer(s, &s.answers[i])
 	}
-	return stored(data)
+	return data
 }
 
 // Unsure reports whether the next entry may depend on the answers to that many commands, which are not known yet. An opening

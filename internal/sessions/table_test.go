@@ -226,7 +226,7 @@ func TestStored_DamageIsAnError(t *testing.T) {
 	table := NewTable()
 	for _, e := range entriesOf(rng, 100) {
 		if e.Kind == raft.EntrySession {
-			if _, _, effect := table.Take(e); effect.New {
+			if _, _, effect := table.Take(&e); effect.New {
 				table.Finish(effect, []byte("answer"))
 			}
 		}
@@ -259,9 +259,9 @@ func full(count int) *Table {
 	limits := Limits{Sessions: count}.WithDefaults()
 	for i := range raft.Index(count) {
 		id := ID{Cluster: raft.ClusterID{1}, Nonce: uint64(i)}
-		t.Take(raft.Entry{Index: i + 1, Time: 1_764_000_000_000_000_000 + int64(i), Kind: raft.EntrySession, Data: Request{Kind: Open, ID: id, Limits: limits}.Encode()})
+		t.Take(&raft.Entry{Index: i + 1, Time: 1_764_000_000_000_000_000 + int64(i), Kind: raft.EntrySession, Data: Request{Kind: Open, ID: id, Limits: limits}.Encode()})
 		id.Index = i + 1
-		_, _, effect := t.Take(raft.Entry{Time: 1_764_000_000_000_000_000 + int64(i), Data: Request{Kind: Command, ID: id, Number: 1, Floor: 1, Data: []byte("x")}.Encode()})
+		_, _, effect := t.Take(&raft.Entry{Time: 1_764_000_000_000_000_000 + int64(i), Data: Request{Kind: Command, ID: id, Number: 1, Floor: 1, Data: []byte("x")}.Encode()})
 		t.Finish(effect, []byte("8 bytes."))
 	}
 	return t

@@ -17,6 +17,9 @@ import (
 // KeysPath is the path of the listing; KeysPath + "/" + KeyPath(key) is one key. The other paths are those of package admin.
 const KeysPath = "/kv"
 
+// SessionPath is the path at which POST opens a session.
+const SessionPath = "/session"
+
 // Headers.
 const (
 	// NodeHeader is a response header that names the member that answers.
@@ -24,6 +27,11 @@ const (
 	// AppliedHeader is a response header of reads. It holds the raft index up to which the answering member had applied the
 	// log.
 	AppliedHeader = "Raftkv-Applied"
+	// These are request headers of a write that takes effect once, however often it is sent: the id of a session, the number of
+	// the write in it, from 1, and the lowest number whose answer the client still waits for.
+	SessionHeader       = "Session"
+	SessionNumberHeader = "Session-Number"
+	SessionFloorHeader  = "Session-Floor"
 )
 
 // Values of the query parameter "consistency" of reads. Another one is "stale=AGE": sees what this member has, if that is
@@ -98,6 +106,11 @@ func ParseETag(tag string) (uint64, error) {
 type Written struct {
 	Revision uint64 `json:"revision"` // raft index of this change
 	Existed  bool   `json:"existed"`  // whether the key existed before
+}
+
+// Session is the body of the answer to POST /session.
+type Session struct {
+	Session string `json:"session"` // its id
 }
 
 // Listing is the body of the answer to GET /kv.

@@ -18,6 +18,11 @@ const (
 	BadCondition    admin.Code = "bad_condition"
 	HeaderTooLarge  admin.Code = "header_too_large"
 	ConditionFailed admin.Code = "condition_failed"
+	BadSession      admin.Code = "bad_session" // headers of a session that cannot be read, or some of them are missing
+	// The session has ended, or the number of the write is too low or too high. An earlier copy of it may have been carried out.
+	SessionExpired  admin.Code = "session_expired"
+	SessionAnswered admin.Code = "session_answered"
+	SessionWindow   admin.Code = "session_window"
 	Restoring       admin.Code = "restoring" // a snapshot is being restored, so there is nothing to read
 	// Unreachable is created by the client. Either the request did not reach the server, or the server did not answer a read.
 	Unreachable admin.Code = "unreachable"
@@ -30,6 +35,10 @@ var statuses = map[admin.Code]int{
 	BadCondition:    http.StatusBadRequest,
 	HeaderTooLarge:  http.StatusRequestHeaderFieldsTooLarge,
 	ConditionFailed: http.StatusPreconditionFailed,
+	BadSession:      http.StatusBadRequest,
+	SessionExpired:  http.StatusGone,
+	SessionAnswered: http.StatusConflict,
+	SessionWindow:   http.StatusConflict,
 	Restoring:       http.StatusServiceUnavailable,
 }
 
@@ -41,7 +50,7 @@ func Errorf(code admin.Code, remedy, format string, args ...any) *admin.Error {
 // Transient reports whether the request changed nothing and may succeed a moment later, at this or another member.
 func Transient(e *admin.Error) bool {
 	switch e.Code {
-	case admin.Overloaded, admin.NoLeader, admin.NotLeader, admin.ReadTimedOut, admin.NotReady, Restoring, admin.Closed, Unreachable,
+	case admin.Overloaded, admin.NoLeader, admin.NotLeader, admin.ReadTimedOut, admin.TooStale, admin.NotReady, Restoring, admin.Closed, Unreachable,
 		admin.RemovedMember, admin.ChangePending, admin.WrongHost:
 		return true
 	}
@@ -63,7 +72,7 @@ func CodeOf(err error) admin.Code {
 // Uncertain reports whether a write that failed with the error may have been carried out.
 func Uncertain(err error) bool {
 	switch CodeOf(err) {
-	case admin.OutcomeUnknown, admin.AnswerTooLarge, admin.Internal, BadResponse:
+	case admin.OutcomeUnknown, admin.AnswerTooLarge, admin.Internal, BadResponse, SessionExpired, SessionAnswered, SessionWindow:
 		return true
 	}
 	return false

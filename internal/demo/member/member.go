@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft/joining"
 	library "github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/metrics"
+	"github.com/coxswain/raft/session"
 	"github.com/coxswain/raft/storage"
 	"github.com/coxswain/raft/transport"
 	"github.com/hashicorp/go-hclog"
@@ -57,7 +58,11 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (started bool, 
 	}
 	defer listener.Close()
 	store := &kv.Store{}
-	m, err := library.Start(ctx, cfg, store)
+	fsm, err := session.Wrap(store)
+	if err != nil {
+		return false, err
+	}
+	m, err := library.Start(ctx, cfg, fsm)
 	if err != nil {
 		return false, o.explainStart(err)
 	}

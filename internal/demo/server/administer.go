@@ -96,6 +96,8 @@ var commands = []string{
 	"the documentation of raft.Change", "raftkv members --help",
 	"the documentation of raft.Priority", "raftkv members priority --help",
 	"propose less at once", "store less under one key",
+	"a longer ElectionTimeout", "a longer --election-timeout",
+	"read with Linearizable, or accept an older state", "read with ?consistency=linearizable, or accept an older state with ?consistency=stale=AGE",
 	"read the state of this member, which may be old", "read with ?consistency=stale",
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/session"
 )
 
 // serveKey answers requests for one key.
@@ -135,20 +136,28 @@ func (s *Server) write(r *http.Request, body []byte, c kv.Command) answer {
 	if c.Op == kv.Put {
 		c.Value = body
 	}
-	result, err := s.propose(r.Context(), c)
+	in, err := sessionOf(r.Header)
+	if err != nil {
+		return fail(s.explain(err))
+	}
+	result, err := s.propose(r.Context(), c, in)
 	if err != nil {
 		return fail(s.explain(err))
 	}
 	return written(c, result)
 }
 
-func (s *Server) propose(ctx context.Context, c kv.Command) (node.Result, error) {
+// propose has the leader apply a command, in a session if in is not nil.
+func (s *Server) propose(ctx context.Context, c kv.Command, in *session.Command) (node.Result, error) {
 	data, err := c.Encode()
 	if err != nil {
 		return node.Result{}, api.Errorf(admin.BadRequest, "send another request", "%v", err)
 	}
 	if err := s.awaitLeader(ctx); err != nil {
 		return node.Result{}, err
+	}
+	if in != nil {
+		return s.proposeIn(ctx, *in, data)
 	}
 	return s.node.Propose(ctx, data)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
@@ -80,6 +81,7 @@ func TestChange_EachRefusalHasItsCodeAndItsRemedy(t *testing.T) {
 		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: context.DeadlineExceeded}, admin.MemberUnreachable, 502, "check that n4 runs, that it listens at h:4"},
 		{&node.UnreachableError{ID: "n4", Address: "h:4", Err: &transport.InsecureError{Address: "h:4"}}, admin.MemberUnreachable, 502, "--insecure"},
 		{&raft.NotEmptyError{ID: "n4"}, admin.NotEmpty, 409, "start n4 with an empty --data"},
+		{&raft.LeaseTooLongError{Limit: time.Second}, admin.LeaseTooLong, 409, "ask for 1s at most, or give all members a longer --election-timeout first"},
 		{&raft.NotEmptyError{ID: "n4", Removed: 7}, admin.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.WasRemovedError{ID: "n4"}, admin.WasRemoved, 409, "start n4 with an empty --data"},
 		{&raft.AddressInUseError{ID: "n4"}, admin.AddressInUse, 409, "its own address"},

@@ -19,6 +19,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/session"
 )
 
 // Limits of the server.
@@ -51,6 +52,7 @@ const (
 // Node is the part of *node.Node that the server needs.
 type Node interface {
 	admin.Member
+	session.Proposer
 	Propose(ctx context.Context, cmd []byte) (node.Result, error)
 	ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error)
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
@@ -89,6 +91,7 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 	s.admin = admin.Handler(n, admin.Options{Metrics: metrics, Hosts: s.hosts, CheckChange: s.checkChange})
 	s.routes = map[string]handler{
 		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
+		api.SessionPath:  methods(methodTable{http.MethodPost: s.openSession}),
 		admin.StatusPath: methods(methodTable{http.MethodGet: s.status}),
 	}
 	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.SnapshotPath, admin.MetricsPath} {
@@ -199,7 +202,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if answers, found := s.routes[r.URL.Path]; found {
 		return answers(r, body)
 	}
-	return fail(api.Errorf(admin.NotFound, "the paths are /kv, /kv/{key}, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /members",
+	return fail(api.Errorf(admin.NotFound, "the paths are /kv, /kv/{key}, /session, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /members",
 		"no such path: %s", r.URL.Path))
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/api"
@@ -86,6 +87,15 @@ func located(p admin.Peer, address, url string) goal {
 // preferred returns the goal that the member has this priority.
 func preferred(p admin.Peer, priority int) goal {
 	return of(p, func(m admin.ClusterMember) bool { return m.Priority != nil && *m.Priority == priority })
+}
+
+// leased returns the goal that leases last this long.
+func leased(d time.Duration) goal {
+	is := func(now admin.Members) bool {
+		lasts, _ := time.ParseDuration(cmp.Or(now.LeaseDuration, "0s"))
+		return lasts == d
+	}
+	return goal{reached: func(_, now admin.Members) bool { return is(now) }, already: is}
 }
 
 // of returns a goal for one member. Without an incarnation, the goal applies to the voter with that id, or to the only member

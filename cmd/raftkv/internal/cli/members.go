@@ -61,6 +61,7 @@ func newMembers() *cobra.Command {
   raftkv members replace n3                  # its disk was lost, and it runs again on an empty one
   raftkv members priority n2 5               # n2 should lead
   raftkv members drain n3                    # before it is stopped
+  raftkv members lease 100ms                 # faster reads; see docs/reads.md first
   raftkv members remove n4`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return showMembers(cmd, &f.reach, asJSON) },
@@ -209,6 +210,18 @@ other than 1 ends the way back to releases before v0.5.0, and is refused while a
 			return prioritize(peer, number), preferred(peer, number)
 		},
 	}, drainCommand(), changeCommand{
+		use: "lease DURATION|off", short: "Let the leader answer reads without asking the others",
+		long: `lease says for how long the members promise their leader not to elect another one. While it has a lease, it answers
+"raftkv get --consistency lease" without a round of messages. DURATION is at most nine tenths of the election timeout, and
+half of it or more, so that each heartbeat renews the lease; off ends leases. Read docs/reads.md first: it says what leases
+need of the clocks. The first lease ends the way back to releases before v0.8.0, and is refused while a member runs one.`,
+		example: "  raftkv members lease 100ms\n  raftkv members lease off",
+		args:    leaseOnly,
+		build: func(args []string) (admin.Change, goal) {
+			d := leaseOf(args[0]) // leaseOnly has checked it
+			return admin.Change{LeaseDuration: d.String()}, leased(d)
+		},
+	}, changeCommand{
 		use: "cancel", short: "End a change that waits for members to catch up",
 		long: `cancel ends a change that still waits for new members: they stay learners, and no voter changes. A change of the voters
 that has begun cannot be canceled; it is done as soon as a majority of the former voters and a majority of the new ones answer.`,
@@ -307,6 +320,25 @@ func priorityOnly(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("the priority is %q; it takes a whole number from 0, never, to %d", args[1], raft.PriorityMax)
 	}
 	return nil
+}
+
+// leaseOnly accepts how long leases last.
+func leaseOnly(cmd *cobra.Command, args []string) error {
+	if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+		return err
+	}
+	if args[0] != leasesOff && leaseOf(args[0]) <= 0 {
+		return fmt.Errorf("the lease is %q; it takes a time with its unit, as in 100ms, or off", args[0])
+	}
+	return nil
+}
+
+const leasesOff = "off"
+
+// leaseOf returns how long leases last; 0 stands for off, and for a text that leaseOnly refuses.
+func leaseOf(text string) time.Duration {
+	d, _ := time.ParseDuration(text)
+	return d
 }
 
 // moved returns the change that gives one or more members other addresses, all together.

@@ -120,6 +120,11 @@ func joint(m admin.Members, phase string) admin.Members {
 	return m
 }
 
+func withLease(m admin.Members, duration string) admin.Members {
+	m.LeaseDuration = duration
+	return m
+}
+
 // withPriority gives a member another priority than 1.
 func withPriority(m admin.Members, id string, priority int) admin.Members {
 	for i := range m.Members {
@@ -155,6 +160,8 @@ func TestMembers_AsksForTheChangeAndSaysWhatTheMembersAre(t *testing.T) {
 		{"priority n2 5", `{"update":[{"id":"n2","priority":5}]}`, withPriority(at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter"), "n2", 5)},
 		{"priority n2.00000000000000ab 0", `{"update":[{"id":"n2","incarnation":"00000000000000ab","priority":0}]}`,
 			withPriority(at(8, "n1 voter", "n2.00000000000000ab voter", "n3.3 voter"), "n2", 0)},
+		{"lease 100ms", `{"lease_duration":"100ms"}`, withLease(at(8, "n1 voter"), "100ms")},
+		{"lease off", `{"lease_duration":"0s"}`, at(8, "n1 voter")},
 		{"cancel --if-index 7", `{"cancel":true,"if_index":7}`, at(8, "n1 voter")},
 		{"remove n2 --patience 90s", `{"remove":[{"id":"n2"}],"patience":"1m30s"}`, at(8, "n1 voter", "n3.3 voter")},
 		{"remove n2 --despite n1,n3", `{"remove":[{"id":"n2"}],"despite":["n1","n3"]}`, at(8, "n1 voter", "n3.3 voter")},
@@ -228,6 +235,7 @@ func TestMembers_ExitCodes(t *testing.T) {
 		{"nobody would lead", "priority n3 0", refuses(admin.NotElectable), 1, "not_electable: because (a remedy)"},
 		{"a server of a release without priorities", "priority n3 5",
 			reply{400, api.Errorf(admin.BadRequest, "", `it is not a change in JSON: json: unknown field "priority"`), nil}, 1, "runs an earlier release, which cannot make this change"},
+		{"a lease that is too long", "lease 1h", refuses(admin.LeaseTooLong), 1, "lease_too_long: because (a remedy)"},
 		{"a new member without its place", "add n9", refuses(admin.UnknownMember), 1, "because (to add a new one: raftkv members add n9 ADDRESS URL)"},
 		{"an unknown member", "remove n9", refuses(admin.UnknownMember), 1, "unknown_member: because"},
 		{"the index has changed", "remove n3 --if-index 4", refuses(admin.ConfigChanged), 4, "config_changed"},
@@ -525,6 +533,9 @@ func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 		"members priority n4 101":                `the priority is "101"`,
 		"members priority n4 257":                `the priority is "257"`,
 		"members priority n4 -1":                 "-1",
+		"members lease":                          "write raftkv members lease DURATION|off",
+		"members lease 100":                      `the lease is "100"; it takes a time with its unit, as in 100ms, or off`,
+		"members lease 0s":                       `the lease is "0s"`,
 		"members drain":                          "write raftkv members drain ID[.INCARNATION]",
 		"members drain n4 n5":                    "accepts 1 arg",
 		"members drain n4 --priority 5":          "--priority 5: it needs --undo",
@@ -546,7 +557,7 @@ func TestMembers_SaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errs, want, args)
 	}
-	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " priority", " drain", " cancel"} {
+	for _, command := range []string{"", " add", " learner", " remove", " demote", " replace", " address", " priority", " lease", " drain", " cancel"} {
 		code, out, _ := run(t, "", strings.Fields("members"+command+" --help")...)
 		assert.Equal(t, 0, code, command)
 		assert.Contains(t, out, "Examples:", command)

@@ -151,7 +151,7 @@ func printMembers(out io.Writer, m admin.Members) error {
 		isShown := func(line string) bool { return slices.Contains(shown, line) }
 		sentences = append(sentences, slices.DeleteFunc(lines, isShown)...)
 	}
-	sentences = append(sentences, tolerance(m.Tolerance), releases(m.Members))
+	sentences = append(sentences, tolerance(m.Tolerance), leases(m), releases(m.Members))
 	for _, sentence := range slices.DeleteFunc(sentences, func(s string) bool { return s == "" }) {
 		if _, err := fmt.Fprintln(out, sentence); err != nil {
 			return err
@@ -159,6 +159,9 @@ func printMembers(out io.Writer, m admin.Members) error {
 	}
 	return nil
 }
+
+// leases says how long leases last; "" if there are none.
+func leases(m admin.Members) string { return prefixed("leases: ", m.LeaseDuration) }
 
 // priorityDefault is the priority of a voter that was given none.
 const priorityDefault = 1
