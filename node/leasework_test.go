@@ -2,12 +2,14 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -174,3 +176,52 @@ func TestRunAsLeader_NoTwoLeasesAtOnce(t *testing.T) {
 	cancel()
 	all.Wait()
 }
+
+// The lease is withdrawn before TimeoutNow leaves, and before anybody can hear that the leader has stepped down.
+func TestLease_IsWithdrawnBeforeAnotherCanLead(t *testing.T) {
+	var leased sync.Map // by member: reports whether it has a lease
+	holds := func(id raft.NodeID) bool {
+		n, known := leased.Load(id)
+		return known && n.(*node.Node).Metrics().Leased
+	}
+	c := startAll(t, rafttest.Options{
+		NewFSM: newJournal,
+		Transport: func(id raft.NodeID, wire raft.Transport) raft.Transport {
+			return &dropping{wire, func(m raft.Message) bool {
+				if _, told := m.Body.(raft.TimeoutNow); told {
+					assert.False(t, holds(id), "%s tells %s to campaign", id, m.To.ID)
+				}
+				return false
+			}}
+		},
+		Configure: func(cfg *node.Config) {
+			id := cfg.ID
+			cfg.Logger = &hearing{hclog.NewNullLogger(), func(msg string, args []any) {
+				if msg == "leadership changed" && args[3] != "leader" {
+					assert.False(t, holds(id), "%s logs, within its step, that it follows", id)
+				}
+			}}
+		},
+	})
+	switchLeases(t, c.Leader(), leaseTime)
+	for _, id := range c.IDs() {
+		leased.Store(id, c.Node(id))
+	}
+	for range 20 {
+		leader := c.Leader()
+		awaitLease(t, leader)
+		err := leader.TransferLeadership(t.Context(), "")
+		require.True(t, err == nil || errors.Is(err, node.ErrNoTarget), err)
+	}
+}
+
+// hearing is a logger that passes on what a node logs.
+type hearing struct {
+	hclog.Logger
+	hears func(msg string, args []any)
+}
+
+func (h *hearing) Log(_ hclog.Level, msg string, args ...any) { h.hears(msg, args) }
+func (h *hearing) Info(msg string, args ...any)               { h.hears(msg, args) }
+func (h *hearing) With(...any) hclog.Logger                   { return h }
+func (h *hearing) Named(string) hclog.Logger                  { return h }

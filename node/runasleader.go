@@ -66,10 +66,10 @@ func (e *LeadershipEndedError) Error() string {
 // runInTerm calls f in the next term in which this member leads. ended reports whether f must be called again, because its
 // leadership has ended.
 func (n *Node) runInTerm(ctx context.Context, f func(ctx context.Context, term raft.Term) error) (ended bool, err error) {
-	within, cancel := context.WithCancelCause(ctx)
+	leading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	k := &work{cancel: cancel, begun: make(chan struct{})}
-	within = raft.WithLeaseEnd(within, func() (time.Time, bool) { return n.leaseEnd(k) })
+	within := raft.WithLeaseEnd(leading, func() (time.Time, bool) { return n.leaseEnd(leading, k) })
 	if err := n.works.enter(k); err != nil {
 		return false, err
 	}
@@ -82,9 +82,9 @@ func (n *Node) runInTerm(ctx context.Context, f func(ctx context.Context, term r
 }
 
 // leaseEnd returns when the context of a work that has begun ends, if its lease is not renewed.
-func (n *Node) leaseEnd(k *work) (time.Time, bool) {
+func (n *Node) leaseEnd(leading context.Context, k *work) (time.Time, bool) {
 	held := n.lease.now.Load()
-	if held == nil || held.Term != k.term || n.works.ended(k) {
+	if held == nil || held.Term != k.term || leading.Err() != nil {
 		return time.Time{}, false
 	}
 	return n.base.Add(time.Duration(held.Until - 1)), true // now adds the 1

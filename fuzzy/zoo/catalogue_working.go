@@ -44,7 +44,7 @@ var working = []Mutant{
 	mutant("V98", "a function ends with its lease", "it runs until the leader steps down", "TestRunAsLeader",
 		value("node/runasleader.go", `w.lapse == nil && w.lease.now.Load() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
 	mutant("V99", "a context tells only the end of its own lease", "it tells that of another call", "TestRunAsLeader",
-		value("node/runasleader.go", `held.Term != k.term || n.works.ended(k)`, `false`)).arranged().outside("node", "TestRunAsLeader_BeginsAnew"),
+		value("node/runasleader.go", `held.Term != k.term || leading.Err() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_BeginsAnew"),
 	mutant("V100", "a lease that was renewed goes on", "the function ends with the first lease", "TestRunAsLeader",
 		instead("node/runasleader.go", `w.lapse = nil`, `w.lapse, w.lease = nil, &lease{}; w.lease.now.Store(&raft.LeaderLease{})`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
 }
