@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -40,6 +41,27 @@ type LeaderLease struct {
 	Until  Time // on the clock of Now.Mono
 }
 
+// leaseEndKey is the key of WithLeaseEnd.
+type leaseEndKey struct{}
+
+// WithLeaseEnd returns a context from which LeaseEnd returns what end does. node.Node.RunAsLeader calls it. It is also for loops
+// of your own, and for tests of functions that ask LeaseEnd. Any goroutine may call end.
+func WithLeaseEnd(ctx context.Context, end func() (time.Time, bool)) context.Context {
+	return context.WithValue(ctx, leaseEndKey{}, end)
+}
+
+// LeaseEnd returns when the context of a function of node.Node.RunAsLeader is cancelled unless the member's lease is renewed
+// before, as it is in each heartbeat interval. Until then, no other member runs such a function, as long as the clocks keep what
+// docs/reads.md asks of them. Compare it with time.Now, also if it has passed: the context may end a moment later. It returns false if the
+// leadership that the context belongs to has ended, or has no lease because leases are off. Any goroutine may call it.
+// (dissertation §6.4.1)
+func LeaseEnd(ctx context.Context) (time.Time, bool) {
+	if end, known := ctx.Value(leaseEndKey{}).(func() (time.Time, bool)); known {
+		return end()
+	}
+	return time.Time{}, false
+}
+
 // LeaseTooLongError refuses a lease that would outlast the wait for a silent leader, and so delay every election. Ask for at
 // most Limit, or give all members a longer ElectionTimeout first.
 type LeaseTooLongError struct {
@@ -57,6 +79,9 @@ func (e *LeaseTooLongError) Error() string {
 func (c *Core) leaseLimit() time.Duration {
 	return c.cfg.ElectionTimeout - c.cfg.ElectionTimeout*LeaseDriftPercentMax/100
 }
+
+// Leases reports whether the configuration in force has leases. It allocates nothing.
+func (c *Core) Leases() bool { return c.config().LeaseDuration > 0 }
 
 // leaseRefused refuses a change that asks for a longer lease than the timeouts allow.
 func (c *Core) leaseRefused(ch Change) refusal {

@@ -1,6 +1,7 @@
 package raft_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -260,10 +261,17 @@ func TestLease_TooLongOrTooEarly(t *testing.T) {
 }
 
 // Two clocks that are as far apart as LeaseDriftPercentMax allows never break a promise: when a follower is free to vote, the
-// lease is over. With clocks a little farther apart, the leader still reads, and another one may commit.
+// lease is over. With clocks a little farther apart, the leader still reads by it, and misses what the next one has committed.
 func TestLease_AtTheBoundOfDriftAndBeyond(t *testing.T) {
-	for percent, overlaps := range map[raft.Time]bool{0: false, raft.LeaseDriftPercentMax: false, raft.LeaseDriftPercentMax + 1: true} {
+	for percent, stale := range map[raft.Time]bool{0: false, raft.LeaseDriftPercentMax: false, raft.LeaseDriftPercentMax + 1: true} {
 		leads, follows := withLeases(t), leasing(t)
+		last := leads.Status().Last
+		missing := int(last.Index - follows.Status().Last.Index)
+		follows.receive("b", 2, raft.AppendRequest{
+			Prev: follows.Status().Last, Last: last, Entries: entries(last.Index-raft.Index(missing)+1, slices.Repeat([]raft.Term{2}, missing)...),
+		})
+		follows.persist()
+		require.Equal(t, last, follows.Status().Last)
 		leads.after(heartbeatPace)
 		asked, came := leads.now, follows.now
 		follows.promisedFor(leaseTime)
@@ -272,8 +280,18 @@ func TestLease_AtTheBoundOfDriftAndBeyond(t *testing.T) {
 		follows.step(raft.PeerLost{Peer: peer("b"), Refused: true})
 		passed := leaseTime * 100 / (100 + percent) // of true time, until the promise is over on a clock that is too fast
 		follows.now = came + leaseTime
-		require.True(t, follows.grantsPreVote(2))
+		require.True(t, follows.grantsPreVote(3))
+		out := follows.receive("c", 3, raft.VoteRequest{Last: last})
+		require.True(t, out.Write.Then[0].Body.(raft.VoteReply).Granted)
+		follows.persist()
+		newest := raft.EntryID{Term: 3, Index: last.Index + 1}
+		follows.receive("c", 3, raft.AppendRequest{Prev: last, Last: newest, Entries: entries(newest.Index, 3)})
+		follows.persist()
+		require.Equal(t, newest, follows.Status().Last)
+		require.Equal(t, newest.Index, follows.Status().Persisted, "it is durable on two of three members, so it is committed")
 		leads.now = asked + passed*(100-percent)/100
-		assert.Equal(t, overlaps, leads.step().Lease != raft.LeaderLease{}, "%d %%", percent)
+		lease := leads.step().Lease
+		assert.Equal(t, stale, leads.now < lease.Until && lease.Commit < newest.Index, "%d %%", percent)
+		assert.Equal(t, stale, lease != raft.LeaderLease{}, "%d %%", percent)
 	}
 }

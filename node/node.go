@@ -181,7 +181,10 @@ func newNode(cfg Config, storage raft.Storage, transport raft.Transport, stored 
 	n.applied = &appliedIndex{calls: n.fsmCalls}
 	n.roomWatch = roomWatch{node: n, lacking: newSignal()}
 	n.requests = newRequests(cfg.Limits, n.fsmCalls, n.mailbox.events.signal, n.wg.Go)
-	n.works = &works{limit: func() int { return n.limits().ProposalsMax }, stopMax: cfg.RunAsLeaderStopMax, loop: n.mailbox.events.signal}
+	n.works = &works{
+		limit: func() int { return n.limits().ProposalsMax }, stopMax: cfg.RunAsLeaderStopMax, loop: n.mailbox.events.signal,
+		lease: &n.lease, clock: n.now,
+	}
 	n.entries = pipeline.Log{Cache: n.cache, Storage: guardedEntries{storage}}
 	n.writer = newWriter(n)
 	n.senders = newSenders(n)

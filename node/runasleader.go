@@ -28,6 +28,9 @@ import (
 // Close, which does not wait longer for f than the transfer does. If f calls TransferLeadership or Close, that call waits for f
 // just as long, so f should do so only with its own context, or return instead.
 //
+// With leases, f runs only within a lease of its term: its context is cancelled when the lease ends, unless it was renewed, and
+// raft.LeaseEnd tells when that is. The context has no deadline. f is called again once the lease is back.
+//
 // Several calls of RunAsLeader are independent of each other, and each runs its own function. Any goroutine may call it, but not
 // the FSM. f may call all methods of the node. RunAsLeader fails with
 //
@@ -63,9 +66,10 @@ func (e *LeadershipEndedError) Error() string {
 // runInTerm calls f in the next term in which this member leads. ended reports whether f must be called again, because its
 // leadership has ended.
 func (n *Node) runInTerm(ctx context.Context, f func(ctx context.Context, term raft.Term) error) (ended bool, err error) {
-	within, cancel := context.WithCancelCause(ctx)
+	leading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	k := &work{cancel: cancel, begun: make(chan struct{})}
+	within := raft.WithLeaseEnd(leading, func() (time.Time, bool) { return n.leaseEnd(leading, k) })
 	if err := n.works.enter(k); err != nil {
 		return false, err
 	}
@@ -75,6 +79,15 @@ func (n *Node) runInTerm(ctx context.Context, f func(ctx context.Context, term r
 	}
 	err = f(within, k.term)
 	return n.works.ended(k), err
+}
+
+// leaseEnd returns when the context of a work that has begun ends, if its lease is not renewed.
+func (n *Node) leaseEnd(leading context.Context, k *work) (time.Time, bool) {
+	held := n.lease.now.Load()
+	if held == nil || held.Term != k.term || leading.Err() != nil {
+		return time.Time{}, false
+	}
+	return n.base.Add(time.Duration(held.Until - 1)), true // now adds the 1
 }
 
 // awaitWork waits until the loop begins the work.
@@ -108,11 +121,14 @@ type works struct {
 	limit   func() int // of waiting and running ones together
 	stopMax time.Duration
 	loop    signal
+	lease   *lease // within which work runs, if there are leases
+	clock   func() raft.Now
 	told    raft.Term // the last Working that the core was told; only the loop uses it
 
 	mu      sync.Mutex
 	waiting []*work
-	running []*work // in the order of their terms; also those that were cancelled and have not returned
+	running []*work     // in the order of their terms; also those that were cancelled and have not returned
+	lapse   *time.Timer // at the end of a lease within which work runs; nil: it does not run
 }
 
 // enter makes a work wait for its begin.
@@ -158,21 +174,24 @@ func (w *works) tell(batch []raft.Event) []raft.Event {
 	return append(batch, e)
 }
 
-// follow cancels the works whose leadership has ended, and begins those that wait if this member may work. The loop calls it
-// after each step, before any output of the step leaves, so that no other member leads by this step's messages before.
+// follow cancels the works whose leadership or lease has ended, and begins those that wait if this member may work. The loop calls
+// it after each step, before any output of the step leaves, so that no other member leads by this step's messages before.
 func (w *works) follow(core *raft.Core) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waiting)+len(w.running) == 0 {
 		return
 	}
-	now, may := core.Leadership(), core.MayWork()
+	now, may, leased := core.Leadership(), core.MayWork(), !core.Leases() || w.leased()
 	for _, k := range w.running {
-		if !may || k.term != now.Term {
+		switch {
+		case !may || k.term != now.Term:
 			k.end(endOf(k.term, now))
+		case !leased:
+			k.end(leaseOver)
 		}
 	}
-	if !may {
+	if !may || !leased {
 		return
 	}
 	for _, k := range w.waiting {
@@ -180,7 +199,41 @@ func (w *works) follow(core *raft.Core) {
 		close(k.begun)
 	}
 	w.running, w.waiting = append(w.running, w.waiting...), nil
+	w.awaitLapse()
 }
+
+// leased reports whether the lease of this member runs.
+func (w *works) leased() bool { return w.lease.remaining(w.clock().Mono) > 0 }
+
+// awaitLapse sets the timer to the end of the lease, if there is one. The loop need not run then: it may be busy, and no event
+// tells a leader that it is cut off. mu is held.
+func (w *works) awaitLapse() {
+	if w.lapse == nil && w.lease.now.Load() != nil {
+		w.lapse = time.AfterFunc(w.lease.remaining(w.clock().Mono), w.lapsed)
+	}
+}
+
+// lapsed cancels all works when their lease has ended. If it was renewed, it waits for the new end.
+func (w *works) lapsed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lapse = nil
+	if w.lease.now.Load() == nil { // the loop has withdrawn it and cancels what must end; or leases were switched off
+		return
+	}
+	for _, k := range w.running {
+		switch {
+		case k.over:
+		case w.leased():
+			w.awaitLapse()
+		default:
+			k.end(leaseOver)
+		}
+	}
+}
+
+// leaseOver is why work ends with its lease.
+const leaseOver = "its lease has ended: no majority has renewed it in time"
 
 // end cancels all works, because the node has ended.
 func (w *works) end(why error) {
@@ -188,6 +241,9 @@ func (w *works) end(why error) {
 	defer w.mu.Unlock()
 	for _, k := range w.running {
 		k.end(fmt.Sprintf("its node has ended: %v", why))
+	}
+	if w.lapse != nil {
+		w.lapse.Stop()
 	}
 }
 

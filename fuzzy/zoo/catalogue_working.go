@@ -39,4 +39,12 @@ var working = []Mutant{
 		instead("node/runasleader.go", `defer n.works.leave(k) // also if f panics`, `defer func() { if recover() == nil { n.works.leave(k) } else { panic("its own") } }()`)).arranged().outside("node", "TestRunAsLeader_RefusesBadCalls"),
 	mutant("V96", "the end of the node cancels the context", "the function is never told", "TestRunAsLeader",
 		instead("node/node.go", `n.works.end(n.Err())`, `_ = n`)).arranged().outside("node", "TestRunAsLeader_EndsWithItsNode"),
+	mutant("V97", "with leases, a function begins within a lease", "it begins without one", "TestRunAsLeader",
+		value("node/runasleader.go", `!core.Leases() || w.leased()`, `true`)).arranged().outside("node", "TestRunAsLeader_LeasesAreSwitched"),
+	mutant("V98", "a function ends with its lease", "it runs until the leader steps down", "TestRunAsLeader",
+		value("node/runasleader.go", `w.lapse == nil && w.lease.now.Load() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
+	mutant("V99", "a context tells only the end of its own lease", "it tells that of another call", "TestRunAsLeader",
+		value("node/runasleader.go", `held.Term != k.term || leading.Err() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_BeginsAnew"),
+	mutant("V100", "a lease that was renewed goes on", "the function ends with the first lease", "TestRunAsLeader",
+		instead("node/runasleader.go", `w.lapse = nil`, `w.lapse, w.lease = nil, &lease{}; w.lease.now.Store(&raft.LeaderLease{})`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
 }
