@@ -40,5 +40,5 @@ func (p *patience) release() {
 	}
 }
 
-// same reports whether both are the same context. A context of a type that cannot be compared is the same as none.
-func same(a, b context.Context) bool { return reflect.TypeOf(a).Comparable() && a == b }
+// same reports whether both are the same context. A context that cannot be compared is the same as none.
+func same(a, b context.Context) bool { return reflect.ValueOf(a).Comparable() && a == b }
