@@ -158,10 +158,22 @@ func (k *checker) checkSessionAnswers(n *node, batch []*raft.Entry, results [][]
 	}
 }
 
-// checkSessionsBegin checks the configuration that allows sessions when a leader appends it, and that an entry of a session
-// comes after it.
-func (k *checker) checkSessionsBegin(n *node, e *raft.Entry, in *loggedConfig) {
-	if e.Kind == raft.EntrySession && !in.Sessions {
-		k.broken("G25", "%s has entry %v of a session, but no configuration before it allows one", n, e.ID())
+// checkSessionAllowed checks an entry that a log has got. in is the configuration before it.
+func (k *checker) checkSessionAllowed(n *node, e *raft.Entry, in *loggedConfig) {
+	if e.Kind == raft.EntrySession && (in == nil || !in.Sessions) {
+		k.broken("G25", "%s has entry %v of a session, but the configuration before it allows none", n, e.ID())
+	}
+}
+
+// checkSessionsBegin checks the configuration that a leader has just appended.
+func (k *checker) checkSessionsBegin(n *node, l *loggedConfig) {
+	if !l.Sessions || l.before == nil || l.before.Sessions {
+		return
+	}
+	for _, m := range l.Members {
+		speaks, known := n.seen.speaks[m.Peer()]
+		if known && speaks < raft.ProtocolSessions && m.Kind != raft.Leaving && m.Next != raft.NextRemoved {
+			k.broken("G25", "%s allows sessions at %d, but %s speaks protocol %d", n, l.index, m.ID, speaks)
+		}
 	}
 }

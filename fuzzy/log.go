@@ -56,7 +56,7 @@ func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 		if isCommand(last.entry) {
 			last.commands++
 			last.payload += uint64(len(last.entry.Data))
-			k.checkSessionsBegin(n, last.entry, last.config)
+			k.checkSessionAllowed(n, last.entry, last.config)
 		} else {
 			last.config = k.logged(n, last.entry, last.hash, last.config)
 		}

@@ -30,12 +30,12 @@ var sessionRules = []Mutant{
 		value("session/carry.go", `!retries(o.err)`, `true`)),
 	testedFile("C72", "an FSM without sessions gets none of their entries", "it gets them as commands", "tests", "session", "TestSession_AMemberWithoutSessions",
 		value("node/sessions.go", `no != nil && slices.ContainsFunc(entries, func(e raft.Entry) bool { return e.Kind == raft.EntrySession })`, `false`)),
-	mutant("C73", "the configuration that allows sessions needs a committed entry of the term", "it does not", "G6",
-		value("session.go", `!c.committedOwn()`, `false`)).arranged().outside(".", "TestSessions_WaitForTheFirstCommit"),
-	mutant("C74", "no session is opened beside an earlier release", "one is", "tests",
-		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().outside(".", "TestSessions_AnEarlierRelease"),
+	mutant("C73", "the configuration that allows sessions needs a committed entry of the term", "it does not", "G19",
+		value("session.go", `!c.committedOwn()`, `false`)).arranged().profiles("sessions").test(".", "TestSessions_WaitForTheFirstCommit"),
+	mutant("C74", "no session is opened beside an earlier release", "one is", "G25",
+		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().profiles("sessions").test(".", "TestSessions_AnEarlierRelease"),
 }
 
 func tableBug(id, rule, bug string, edits ...Edit) Mutant {
-	return testedFile(id, rule, bug, "tests", "internal/sessions", "TestTable_Follows|TestDurable", edits...)
+	return mutant(id, rule, bug, "G24, H8, G18", edits...).arranged().profiles("sessions").test("internal/sessions", "TestTable_Follows|TestDurable")
 }
