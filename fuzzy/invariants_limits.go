@@ -137,7 +137,7 @@ func (k *checker) checkAdmission(n *node, before *raft.CoreStatus, events []raft
 				before.PendingBytes+bytes >= lowest.ProposalBytesMax ||
 				max(before.Last.Index+raft.Index(taken), s.Last.Index) >= before.Applied+raft.Index(lowest.UnappliedMax)
 			passing := before.Role != raft.Leader && s.Role != raft.Leader // it was leader only during this step
-			begins := r.session != nil && !before.Config.Sessions // the first session waits for a configuration
+			begins := r.session != nil && !before.Config.Sessions          // the first session waits for a configuration
 			if !full && !passing && !begins {
 				k.broken("N33", "%s has no room for a write with %d pending of %d bytes", n, before.Pending, before.PendingBytes)
 			}
