@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sessions"
 )
 
 // The invariants of limits and counters. The limits of a core are those of raft.Limits.
@@ -72,6 +73,9 @@ func (c *cluster) longestCommand() int {
 	most := c.profile.Load.BytesMax
 	if c.host != nil {
 		most = max(most, c.host.longest)
+	}
+	if c.profile.Sessions.Chance > 0 { // the effect of a session's command has the bytes of a short one
+		most = max(most, sessions.RequestBytesMax+commandBytesMin)
 	}
 	return commandBytesMin + most
 }
