@@ -118,7 +118,7 @@ func (l *leader) wakeAt(c *Core) Time {
 	// If a configuration has come into force in this step, it may have new voters that are silent.
 	at := min(l.heartbeatAt, max(c.now.Mono, c.quorumUntil()))
 	if l.transfer != nil {
-		at = min(at, l.transfer.wakeAt(Time(c.cfg.HeartbeatInterval)))
+		at = min(at, l.transfer.wakeAt(c.now.Mono, Time(c.cfg.HeartbeatInterval)))
 	}
 	switch {
 	case c.disk.idle():

@@ -150,7 +150,7 @@ func (c *Core) advanceTransfer() {
 	again, waits := t.sentAt+Time(c.cfg.HeartbeatInterval), p.match != c.log.Last.Index || t.planned && c.now.Mono < t.catchUp && c.owesOutcomes()
 	waits = waits || t.workUntil > 0
 	switch {
-	case t.sent && (again >= t.catchUp || c.now.Mono < again), !t.sent && waits:
+	case t.sent && (c.now.Mono < again || c.now.Mono >= t.catchUp), !t.sent && waits:
 		return
 	case !t.sent:
 		t.sent, t.round = true, c.leader.round
@@ -163,11 +163,11 @@ func (c *Core) advanceTransfer() {
 }
 
 // wakeAt returns the time at which to send TimeoutNow at the latest for the host's work, to repeat it, or to give up.
-func (t *transfer) wakeAt(interval Time) Time {
+func (t *transfer) wakeAt(now, interval Time) Time {
 	if t.workUntil > 0 {
 		return t.workUntil
 	}
-	if again := t.sentAt + interval; t.sent && again < t.catchUp {
+	if again := t.sentAt + interval; t.sent && max(now, again) < t.catchUp {
 		return min(t.deadline, again)
 	}
 	return t.deadline

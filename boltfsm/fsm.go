@@ -64,9 +64,13 @@ func Open(path string, apply Apply, options *bolt.Options) (*FSM, error) {
 }
 
 // begin prepares the file. A state without its last entry comes from a Restore that a crash has cut off from its Sync. It counts
-// as empty, so that the node restores it again.
+// as empty, so that the node restores it again. A file of another program, such as the member's own store, stays as it is.
 func begin(tx *bolt.Tx) error {
-	if own := tx.Bucket([]byte(Reserved)); own != nil && own.Get(appliedKey) != nil {
+	own := tx.Bucket([]byte(Reserved))
+	if first, _ := tx.Cursor().First(); own == nil && first != nil {
+		return fmt.Errorf("it is the file of another program: it has no bucket %q; choose another path", Reserved)
+	}
+	if own != nil && own.Get(appliedKey) != nil {
 		return nil
 	}
 	return empty(tx)

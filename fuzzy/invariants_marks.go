@@ -210,7 +210,7 @@ func parts(log []slot, base raft.EntryID, a *raft.AppendRequest, commit raft.Ind
 
 // lossRules are the rules that cannot hold after a lying disk has lost acknowledged writes. All other rules still hold. In
 // particular, every member that can notice the loss must notice it.
-var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "H2", "H3", "H4", "N5", "N8"}, baseRules)
+var lossRules = slices.Concat([]string{"G3", "G4", "G5", "G10", "G11", "G13", "G18", "G23", "H2", "H3", "H4", "N5", "N8"}, baseRules)
 
 // baseRules are those loss rules that are about the beginning of a log. A breach of one of them ends the run, because the
 // simulation fills the compacted part of a log with the committed entries.

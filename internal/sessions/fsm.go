@@ -107,7 +107,7 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 			r.last = e.ID()
 			continue
 		}
-		if f.table.Unsure(r.pending) {
+		if f.table.Unsure(e, r.pending) {
 			if err := f.applyRun(&r, results); err != nil {
 				return err
 			}

@@ -156,10 +156,13 @@ func (t *Table) Finish(e Effect, result []byte) Answer {
 	return stored(data)
 }
 
-// Unsure reports whether the next entry may depend on the answers to that many commands, which are not known yet.
-func (t *Table) Unsure(pending int) bool {
-	return pending > 0 && t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes
+// Unsure reports whether the next entry may depend on the answers to that many commands, which are not known yet. An opening
+// brings a limit of its own, which may be lower.
+func (t *Table) Unsure(next raft.Entry, pending int) bool {
+	return pending > 0 && (opens(next) || t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes)
 }
+
+func opens(e raft.Entry) bool { return len(e.Data) > 1 && Kind(e.Data[1]) == Open }
 
 // stored returns the answer that the table has stored.
 func stored(data []byte) Answer {
