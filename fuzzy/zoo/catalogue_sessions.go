@@ -13,7 +13,7 @@ var sessionRules = []Mutant{
 	tableBug("C62", "a late copy does not lower the floor", "it does", value("internal/sessions/table.go", `floor <= s.floor`, `floor == s.floor`)),
 	tableBug("C63", "a command beyond the window has no effect", "it has", value("internal/sessions/table.go", `r.Number >= s.floor+uint64(s.window)`, `false`)),
 	tableBug("C64", "stored bytes are counted up to the entry before, whatever the batches", "they are counted up to the batch",
-		value("internal/sessions/table.go", `pending > 0 && t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
+		value("internal/sessions/table.go", `t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
 	tableBug("C65", "a command that is repeated within a batch takes effect once", "its copy is answered without an answer",
 		instead("internal/sessions/fsm.go", `r.repeats = append(r.repeats, place{i, of})`, `results[i] = Answer{Outcome: Applied}.Encode()`)),
 	tableBug("C66", "the time of the table never falls or stands still", "it is that of the first entry",
