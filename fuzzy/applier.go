@@ -65,6 +65,9 @@ func (n *node) applyOn() {
 // fills each outgoing append, where the checker checks everything that the reader returns.
 func (n *node) advance(to raft.Index) bool {
 	n.batches++
+	if n.machine.ledger != nil {
+		return n.advanceSessions(to)
+	}
 	for n.batches%appliesPerRead != 0 && n.applied < to && to <= n.last() {
 		n.machine.apply(n.log[n.applied].command)
 		n.applied++
@@ -116,7 +119,11 @@ func (w *workload) appliedOn(n *node) {
 				n.finishes(r, raft.ForwardApplied, a.id)
 				continue
 			}
-			w.record(r, r.serial)
+			if r.session == nil {
+				w.record(r, r.serial)
+			} else {
+				w.sessionAnswered(r, a.id)
+			}
 			w.done(a.requestID, "")
 		default:
 			kept = append(kept, a) // another entry holds the index; a second answer of the core will say so

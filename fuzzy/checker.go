@@ -10,7 +10,8 @@ import (
 type checker struct {
 	c                 *cluster
 	canonical         []committedEntry           // all committed entries; the first member to commit an entry appends it
-	machine           machine                    // the state after the canonical entries
+	rules             sessionRules               // the sessions after them
+	machine           *machine                   // the state after the canonical entries
 	payloads          map[raft.SnapshotID][]byte // the contents of all snapshots taken
 	first             *raft.Bootstrap            // entry 1, set when a snapshot is first checked against it
 	configs           map[uint64]*loggedConfig   // by the hash of the log up to the configuration's entry
@@ -38,6 +39,8 @@ type committedEntry struct {
 	state uint64 // digest of a machine's state after it applies the entry
 	slot  slot
 	at    sim.Time // when it was committed first
+
+	answer []byte // of the machine, if the run has sessions
 }
 
 type seenEntry struct {
@@ -55,7 +58,7 @@ type voteKey struct {
 
 func newChecker(c *cluster) *checker {
 	return &checker{
-		c: c, machine: newMachine(c.profile.Load.Keys), others: map[raft.EntryID]uint64{},
+		c: c, machine: newMachine(&c.profile), others: map[raft.EntryID]uint64{},
 		leaders: map[raft.Term]raft.Peer{}, votes: map[voteKey]raft.Peer{},
 		bootstraps: map[raft.ClusterID]uint64{}, configs: map[uint64]*loggedConfig{}, announced: map[startedAt]string{},
 	}

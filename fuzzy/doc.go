@@ -6,6 +6,7 @@
 //	node.go sender.go disk.go   one member: the loop, the senders, the store and the applier around its core, with
 //	applier.go log.go           every freedom that the core's contract allows
 //	machine.go durable.go       its state machine, and one that keeps its state on the disk
+//	sessions.go ledger.go       clients with sessions, and a machine behind the library's table of them
 //	application*.go             a user's state machine instead, with a reference to compare it with
 //	snapshots.go streams.go     its snapshots, and how they are sent
 //	members.go quorum.go        the node that a message or a configuration means, and quorums

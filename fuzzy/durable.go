@@ -8,7 +8,7 @@ import (
 
 // saved is the part of a disk that holds the state of a DurableFSM.
 type saved struct {
-	machine  machine
+	machine  *machine
 	applied  raft.EntryID // the entry that the state machine reports: the last command in it, or restored if that is later
 	restored raft.EntryID // the entry at which the state was last restored
 	torn     bool         // a restoration was cut short: the state belongs to no entry until it is restored again
@@ -17,8 +17,7 @@ type saved struct {
 // clone returns a copy for an image of the disk.
 func (s *saved) clone() saved {
 	c := *s
-	c.machine = newMachine(len(s.machine.values))
-	c.machine.become(&s.machine)
+	c.machine = s.machine.clone()
 	return c
 }
 
@@ -28,7 +27,7 @@ const syncsEvery = 4
 // save sometimes syncs the state of a DurableFSM.
 func (n *node) save() {
 	if n.c.profile.Node.Durable && n.random.IntN(syncsEvery) == 0 {
-		n.disk.saved.machine.become(&n.machine)
+		n.disk.saved.machine.become(n.machine)
 		n.disk.saved.applied = n.told(n.applied)
 	}
 }
@@ -38,7 +37,7 @@ func (n *node) save() {
 func (n *node) told(i raft.Index) raft.EntryID {
 	restored := n.disk.saved.restored
 	for ; i > restored.Index; i-- {
-		if e := n.log[i-1].entry; e.Kind == raft.EntryCommand {
+		if e := n.log[i-1].entry; isCommand(e) {
 			return e.ID()
 		}
 	}
@@ -49,7 +48,7 @@ func (n *node) told(i raft.Index) raft.EntryID {
 // effects.
 func (n *node) savedUpTo() raft.Index {
 	i := n.disk.saved.applied.Index
-	for i < n.applied && n.log[i].entry.Kind != raft.EntryCommand {
+	for i < n.applied && !isCommand(n.log[i].entry) {
 		i++
 	}
 	return i
@@ -58,7 +57,7 @@ func (n *node) savedUpTo() raft.Index {
 // restoredSynced ends a restoration: the state that the core waits for is now durable.
 func (n *node) restoredSynced() {
 	s := n.vault.restore
-	n.disk.saved.machine.become(&n.machine)
+	n.disk.saved.machine.become(n.machine)
 	n.disk.saved.applied, n.disk.saved.restored, n.disk.saved.torn = s.ID, s.ID, false
 	n.serveRestored()
 }
@@ -75,7 +74,7 @@ func (d *disk) keepEffects(n *node) {
 	from := d.saved.applied.Index
 	to := from + raft.Index(d.random.IntN(int(n.applied-from)+1))
 	for _, s := range n.log[from:to] {
-		if d.saved.machine.apply(s.command); s.entry.Kind == raft.EntryCommand {
+		if d.saved.machine.take(&s); isCommand(s.entry) {
 			d.saved.applied = s.entry.ID()
 		}
 	}
@@ -94,13 +93,13 @@ func (d *disk) tear(n *node) {
 		s.machine.history++
 	case kept == 3 && n.vault.syncing:
 		s.applied, s.restored, s.torn = n.vault.restore.ID, n.vault.restore.ID, false
-		s.machine.become(&n.machine)
+		s.machine.become(n.machine)
 	}
 }
 
 // resumeState gives the machine of a new process the state found at its start.
 func (n *node) resumeState() {
-	n.machine.become(&n.disk.saved.machine)
+	n.machine.become(n.disk.saved.machine)
 	n.applied, n.applyTo = n.disk.saved.applied.Index, n.disk.saved.applied
 	if !n.disk.saved.torn {
 		n.c.check.checkState(n)

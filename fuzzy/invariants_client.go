@@ -19,6 +19,7 @@ func (k *checker) recordNeverApplied(r *request, a raft.Answer) {
 	if r.kind != writeRequest || r.relayed != nil { // the member that has forwarded it may send it again
 		return
 	}
+	k.c.work.notTaken(r)
 	w := &k.c.work.writes[r.serial]
 	if w.index > 0 {
 		k.broken("H4", "write %d is answered %d/%d, but committed at %d", r.serial, a.Kind, a.Refusal, w.index)
@@ -49,8 +50,13 @@ func (w *workload) complete() []operation {
 	list := w.history
 	for i := range w.requests {
 		r := &w.requests[i]
-		if r.kind == writeRequest && r.relayed == nil && r.serial > 0 && !r.applied && w.writes[r.serial].index > 0 {
+		if r.kind == writeRequest && r.relayed == nil && r.session == nil && r.serial > 0 && !r.applied && w.writes[r.serial].index > 0 {
 			list = append(list, operation{len(w.clients) + i, true, r.key, r.serial, r.called, w.stamp + 1})
+		}
+	}
+	for _, c := range w.sessions.commands {
+		if c.effects > 0 && c.answer == nil {
+			list = append(list, operation{len(w.clients) + int(c.serial), true, c.key, c.serial, c.called, w.stamp + 1})
 		}
 	}
 	return list

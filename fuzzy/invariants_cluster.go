@@ -182,9 +182,10 @@ func (k *checker) extend(n *node, to raft.Index) {
 	}
 	for i := k.committed(); i < to; i++ {
 		s := &n.log[i]
-		k.machine.apply(s.command)
-		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s, k.c.now()})
-		if s.entry.Kind == raft.EntryCommand {
+		result := k.machine.take(s)
+		k.canonical = append(k.canonical, committedEntry{s.entry.ID(), s.hash, n.status.Term, k.machine.digest(), *s, k.c.now(), result})
+		k.checkSessionEntry(s.entry, result)
+		if isCommand(s.entry) {
 			k.checkCommand(n, s.entry)
 		}
 	}
@@ -218,6 +219,9 @@ func (k *checker) checkCommand(n *node, e *raft.Entry) {
 func (k *checker) checkState(n *node) {
 	if n.applied == 0 || n.applied > k.committed() { // checkApplied has reported this
 		return
+	}
+	if l := n.machine.ledger; l != nil && l.err != nil {
+		k.broken("G24", "%s: its state machine fails: %v", n, l.err)
 	}
 	if n.machine.digest() != k.canonical[n.applied-1].state {
 		k.broken("G18", "%s has a state at index %d that differs from the one after the committed entries", n, n.applied)

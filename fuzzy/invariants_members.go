@@ -52,7 +52,7 @@ const (
 func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Output) {
 	s, w := &n.status, &n.seen
 	o, l := &w.inOffice, configured(n.log)
-	changes := k.c.profile.Members.on() || k.c.profile.Node.Versions > 0 || k.c.profile.Leases.Duration > 0
+	changes := k.c.profile.Members.on() || k.c.profile.Node.Versions > 0 || k.c.profile.Leases.Duration > 0 || k.c.profile.Sessions.Chance > 0
 	if !changes || l == nil {
 		return
 	}
@@ -74,6 +74,7 @@ func (k *checker) checkMembers(n *node, before *raft.CoreStatus, out *raft.Outpu
 	}
 	if l != n.configBefore && stillLeads {
 		o.since = w.now
+		k.checkSessionsBegin(n, l)
 		w.recordGained(n)
 		k.checkPromotion(n, l, out)
 		o.recordRemovals(l)

@@ -124,7 +124,7 @@ func (k *checker) checkCaptured(n *node, f *snapFile) {
 // checkContent checks that a file holds the state at the file's entry.
 func (k *checker) checkContent(n *node, f *snapFile) {
 	k.checkSnapshotBase(n, &f.snapshot.Base)
-	m := newMachine(k.c.profile.Load.Keys)
+	m := newMachine(&k.c.profile)
 	if i := f.snapshot.ID.Index; k.c.failure == nil && (!m.decode(f.payload) || m.digest() != k.canonical[i-1].state) {
 		k.broken("G9", "%s has a snapshot of %v that holds another state", n, f.snapshot.ID)
 	}

@@ -53,9 +53,10 @@ func (k *checker) lengthen(n *node, log []slot, l *raft.LogWrite) []slot {
 	for i := range l.Entries {
 		last.entry, last.hash = &l.Entries[i], hashEntry(last.hash, &l.Entries[i])
 		last.command = commandOf(last.entry)
-		if last.entry.Kind == raft.EntryCommand {
+		if isCommand(last.entry) {
 			last.commands++
 			last.payload += uint64(len(last.entry.Data))
+			k.checkSessionAllowed(n, last.entry, last.config)
 		} else {
 			last.config = k.logged(n, last.entry, last.hash, last.config)
 		}

@@ -76,8 +76,8 @@ type node struct {
 	appliedMost    raft.Index    // highest applied index of any life with this disk
 	hang           hang
 	duty           duty
-	machine        machine // with the entries up to applied
-	batches        int     // batches that its applier has applied
+	machine        *machine // with the entries up to applied
+	batches        int      // batches that its applier has applied
 	vault          vault
 	hosted         *hosted      // the state machine of an application; nil: none
 	base           raft.EntryID // base of the core's log before the running step; in a doomed core, the last base that it wrote
@@ -107,7 +107,7 @@ func newNode(c *cluster, i int) *node {
 	if !c.profile.spare(i) {
 		n.initial = c.initial
 	}
-	n.machine, n.disk.saved.machine = newMachine(c.profile.Load.Keys), newMachine(c.profile.Load.Keys)
+	n.machine, n.disk.saved.machine = newMachine(&c.profile), newMachine(&c.profile)
 	n.leaves, n.unfilled = n.leave, n.stale
 	n.disk.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<8+sim.Concern(i))
 	n.delays.random = sim.NewStream(c.seed.Number, sim.DiskConcern<<16+sim.Concern(i))

@@ -29,6 +29,7 @@ type Profile struct {
 	Load            Load
 	Lulls           Lulls
 	Leases          Leases
+	Sessions        Sessions
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
 	// report the reason, but must not report or commit anything false.
@@ -177,6 +178,7 @@ var profiles = []struct {
 	{"preference", "members hear of the end of processes: in time, late, falsely or not at all; priorities change, and favorites fail", shapePreference},
 	{"unequal", "members with different election timeouts", shapeUnequal},
 	{"leases", "leaders with leases, clocks at the bound of drift, and late messages, while leadership is lost and transferred all the time", shapeLeases},
+	{"sessions", "a small table of sessions that expire, and commands that are sent twice, late and in any order, on both kinds of state machines", shapeSessions},
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},

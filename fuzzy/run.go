@@ -59,6 +59,7 @@ type Stats struct {
 	Forwarded                                int // writes of these that were answered as applied
 	Errands, ErrandsDone                     int // changes and transfers that were forwarded so, with repetitions; those that were carried out
 	Histories                                int
+	SessionCommands                          [11]int // answers to commands of sessions, by sessions.Outcome
 	Decisions                                [len(decisions)]int
 	Raised, Outdated                         int // minimums of versions raised; programs that ended or did not start because of one
 	Promises, LeaseReads                     int // of leases; reads that a lease has answered

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coxswain/raft/internal/sessions"
 	"github.com/coxswain/raft/internal/sim"
 )
 
@@ -136,6 +137,14 @@ var settings = []setting{
 	{"lease-duration", func(p *Profile) any { return &p.Leases.Duration }, 0, timeMax},
 	{"lease-reads", func(p *Profile) any { return &p.Leases.Reads }, 0, sim.Million},
 	{"lease-turns", func(p *Profile) any { return &p.Leases.Turns }, 0, sim.Million},
+
+	{"sessions", func(p *Profile) any { return &p.Sessions.Chance }, 0, sim.Million},
+	{"sessions-most", func(p *Profile) any { return &p.Sessions.Most }, 0, sessions.SessionsMax},
+	{"session-bytes", func(p *Profile) any { return &p.Sessions.Bytes }, 0, bytesMax},
+	{"session-idle", func(p *Profile) any { return &p.Sessions.Idle }, 0, timeMax},
+	{"session-window", func(p *Profile) any { return &p.Sessions.Window }, 0, sessions.WindowMax},
+	{"session-copies", func(p *Profile) any { return &p.Sessions.Copies }, 0, sim.Million},
+	{"session-forged", func(p *Profile) any { return &p.Sessions.Forged }, 0, sim.Million},
 
 	{"world-disk", func(p *Profile) any { return &p.World.Disk }, 0, timeMax},
 	{"world-trip", func(p *Profile) any { return &p.World.Trip }, 0, timeMax},

@@ -133,7 +133,7 @@ func (n *node) takeIfReached() {
 
 // syncFor makes the state of a DurableFSM durable.
 func (n *node) syncFor(take raft.Take) {
-	n.disk.saved.machine.become(&n.machine)
+	n.disk.saved.machine.become(n.machine)
 	n.disk.saved.applied = n.told(take.ID.Index)
 	reported := raft.Snapshot{Base: take.Base}
 	reported.ID = n.disk.saved.applied
@@ -319,6 +319,14 @@ const snapshotSyncBytes = 4096
 // encode returns the state, followed by filler bytes. The salt makes all bytes of two snapshots of the same state differ, so
 // that the checker notices a mixture of both.
 func (m *machine) encode(filler int, salt uint64) []byte {
+	if m.ledger != nil {
+		return m.ledger.encode(filler, salt)
+	}
+	return m.encodeAlone(filler, salt)
+}
+
+// encodeAlone returns the state without a table of sessions.
+func (m *machine) encodeAlone(filler int, salt uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, salt)
 	b = binary.LittleEndian.AppendUint64(b, m.history^salt)
 	for _, v := range m.values {
@@ -332,6 +340,13 @@ func machineBytes(keys int) int { return 16 + 8*keys }
 
 // decode adopts a state that encode has returned.
 func (m *machine) decode(b []byte) bool {
+	if m.ledger != nil {
+		return m.ledger.decode(b)
+	}
+	return m.decodeAlone(b)
+}
+
+func (m *machine) decodeAlone(b []byte) bool {
 	if len(b) < machineBytes(len(m.values)) {
 		return false
 	}

@@ -23,6 +23,7 @@ type workload struct {
 	leaving  *sim.Stream // which transfers are those of a member that is about to end
 	forwards *sim.Stream // which writes are forwarded, and when they are sent again
 	leases   *sim.Stream // which reads are by lease
+	sessions *sessionClients
 	errands  *sim.Stream // which transfers and changes of the members are forwarded
 }
 
@@ -63,6 +64,7 @@ type request struct {
 	term    raft.Term         // term in which a transfer began
 	change  *changing         // change of members by an admin
 	relayed *relayed          // another member has forwarded it; nil: a client or an admin has sent it here
+	session *sessionAttempt   // writeRequest: it is an entry of a session; nil: it is not
 	errand  *errand           // transferRequest, changeRequest: it is forwarded, or was
 	ended   func(raft.Answer) // it is the simulation's own, which gets the last answer; nil: it is not
 
@@ -94,6 +96,7 @@ func newWorkload(c *cluster) *workload {
 		clients: make([]client, c.profile.Load.Clients), requests: make([]request, 1), writes: make([]attempt, 1),
 		leaving:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<28),
 		forwards: sim.NewStream(c.seed.Number, sim.WorkloadConcern<<20),
+		sessions: newSessionClients(c),
 		leases:   sim.NewStream(c.seed.Number, sim.WorkloadConcern<<44),
 		errands:  sim.NewStream(c.seed.Number, sim.WorkloadConcern<<36),
 	}
@@ -127,6 +130,8 @@ func (w *workload) begin(i int) {
 		cl.open = w.read(n, i, uint8(w.random.IntN(load.Keys)))
 	case load.Forwards > 0 && n.status.Role != raft.Leader && w.forwards.Chance(load.Forwards):
 		cl.open = w.forward(n, i)
+	case w.sessions.random.Chance(w.c.profile.Sessions.Chance):
+		cl.open = w.writeSession(n, i, 1+w.random.IntN(load.Burst))
 	default:
 		burst := 1 + w.random.IntN(load.Burst)
 		cl.open = w.write(n, i, burst)

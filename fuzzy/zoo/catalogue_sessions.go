@@ -13,7 +13,7 @@ var sessionRules = []Mutant{
 	tableBug("C62", "a late copy does not lower the floor", "it does", value("internal/sessions/table.go", `floor <= s.floor`, `floor == s.floor`)),
 	tableBug("C63", "a command beyond the window has no effect", "it has", value("internal/sessions/table.go", `number >= s.floor+uint64(s.window)`, `false`)),
 	tableBug("C64", "stored bytes are counted up to the entry before, whatever the batches", "they are counted up to the batch",
-		value("internal/sessions/table.go", `pending > 0 && t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
+		value("internal/sessions/table.go", `t.bytes+int64(pending)*(1+AnswerBytesMax) >= t.limits.Bytes`, `false`)),
 	tableBug("C65", "a command that is repeated within a batch takes effect once", "its copy is answered without an answer",
 		instead("internal/sessions/fsm.go", `r.repeats = append(r.repeats, place{i, of})`, `results[i] = Answer{Outcome: Applied}.Encode()`)),
 	tableBug("C66", "the time of the table never falls or stands still", "it is that of the first entry",
@@ -30,12 +30,12 @@ var sessionRules = []Mutant{
 		value("session/carry.go", `!retries(o.err)`, `true`)),
 	testedFile("C72", "an FSM without sessions gets none of their entries", "it gets them as commands", "tests", "session", "TestSession_AMemberWithoutSessions",
 		value("node/sessions.go", `no != nil && slices.ContainsFunc(entries, func(e raft.Entry) bool { return e.Kind == raft.EntrySession })`, `false`)),
-	mutant("C73", "the configuration that allows sessions needs a committed entry of the term", "it does not", "G6",
-		value("session.go", `!c.committedOwn()`, `false`)).arranged().outside(".", "TestSessions_WaitForTheFirstCommit"),
-	mutant("C74", "no session is opened beside an earlier release", "one is", "tests",
-		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().outside(".", "TestSessions_AnEarlierRelease"),
+	mutant("C73", "the configuration that allows sessions needs a committed entry of the term", "it does not", "G19",
+		value("session.go", `!c.committedOwn()`, `false`)).arranged().profiles("sessions").test(".", "TestSessions_WaitForTheFirstCommit"),
+	mutant("C74", "no session is opened beside an earlier release", "one is", "G25",
+		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().profiles("sessions").test(".", "TestSessions_AnEarlierRelease"),
 }
 
 func tableBug(id, rule, bug string, edits ...Edit) Mutant {
-	return testedFile(id, rule, bug, "tests", "internal/sessions", "TestTable_Follows|TestDurable", edits...)
+	return mutant(id, rule, bug, "G24, H8, G18", edits...).arranged().profiles("sessions").test("internal/sessions", "TestTable_Follows|TestDurable")
 }

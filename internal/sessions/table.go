@@ -257,3 +257,6 @@ func (t *Table) unused() bool { return t.now == 0 && len(t.sessions) == 0 }
 
 // Equal reports whether both tables are the same in every field, for tests.
 func (t *Table) Equal(other *Table) bool { return bytes.Equal(t.encode(), other.encode()) }
+
+// Encoded returns the table as it is in a snapshot, for tests. Equal tables have equal bytes.
+func (t *Table) Encoded() []byte { return t.encode() }
