@@ -51,8 +51,6 @@ var leases = []Mutant{
 		value("election.go", `why == Granted && !r.Transfer && c.promised()`, `false`)).arranged().or("TestLease_DeniesVotes"),
 	leased("B49", "a member that has promised denies pre-votes", "it grants them", "N107",
 		value("election.go", `guarded == DeniedHearsLeader || guarded != Granted && why == Granted`, `guarded == DeniedHearsLeader`)).arranged().must(),
-	testedFile("B50", "the lease is published before anything else of an output", "after everything else", "tests", "node", "TestLease_IsWithdrawn",
-		instead("node/node.go", `n.lease.publish(out.Lease)`, `defer n.lease.publish(out.Lease)`)).arranged(),
 	leased("B51", "a lease longer than the timeouts allow is refused", "it is taken", "tests",
 		value("lease.go", `d != nil && *d > c.leaseLimit()`, `false`)).or("TestLease_TooLong"),
 }
