@@ -69,8 +69,9 @@ func (c *Core) onWorking(e Working) {
 		l.workStopMax = Time(e.StopMax)
 	}
 	if t := l.transfer; t != nil && t.workUntil > 0 && l.workStopMax == 0 {
+		from := min(c.now.Mono, t.workUntil) // after a pause, a late end of the work is no reason to take longer
 		t.workUntil = 0
-		c.beginCatchUp(c.now.Mono)
+		c.beginCatchUp(from)
 	}
 }
 
