@@ -37,8 +37,6 @@ func (r *leaderReads) holds(from Peer, id RPCID) bool {
 	return slices.ContainsFunc(r.next, same) || slices.ContainsFunc(r.now, same)
 }
 
-func (r *leaderReads) waiting() bool { return len(r.next)+len(r.now) > 0 }
-
 // requestRead begins a linearizable read:
 //
 //	"The leader needs to make sure it hasn't been superseded by a newer leader of which it is unaware.

@@ -19,6 +19,7 @@ func fullStatus() Status {
 	n1 := raft.Member{ID: "n1", Address: "n1:5001", Meta: "http://n1:4001", Kind: raft.Learner, Priority: 5, Incarnation: 0xa1, Next: raft.NextVoter, AppVersion: 2}
 	return Status{
 		ID: "n2", Incarnation: 0xb2, StartCount: 3, ClusterName: "shop", Cluster: raft.ClusterID{1, 2, 3},
+		Lease: 70 * time.Millisecond, LeaseDuration: 100 * time.Millisecond,
 		Leadership: raft.Leadership{Term: 4, Leader: "n1", LeaderIncarnation: 0xa1, Role: raft.PreCandidate, ByTransfer: true}, LeaderMember: &n1,
 		Members: []MemberStatus{{Member: n1, State: "replicate", Match: 7, Lag: 2, Inflight: 1,
 			Standing: "joins", Dialed: "n1:5002", Replace: true, Protocol: 3, Release: "v0.2.0", Announced: 3,
@@ -112,7 +113,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 	n1 := fullStatus().Members[0].Member
 	m := Members{Configuration: raft.NewConfiguration([]raft.Member{n1}), Index: 5, Committed: true}
 	m.Outgoing, m.Removed = []raft.Peer{n1.Peer()}, []raft.Removal{{Peer: raft.Peer{ID: "n9", Incarnation: 0xc9}, Index: 4}}
-	m.Patience, m.Level, m.AppVersionMin, m.Sessions = time.Minute, 1, 2, true
+	m.Patience, m.Level, m.AppVersionMin, m.Sessions, m.LeaseDuration = time.Minute, 1, 2, true, 100*time.Millisecond
 	data, err := json.Marshal(m)
 	require.NoError(t, err)
 	expect.JSONEq(t, `{
@@ -120,7 +121,7 @@ func TestMembers_InJSONAreStableText(t *testing.T) {
 			"app_version": 2}],
 		"outgoing": [{"id": "n1", "incarnation": "00000000000000a1"}],
 		"removed": [{"id": "n9", "incarnation": "00000000000000c9", "removal": 4}],
-		"patience": "1m0s", "level": 1, "app_version_min": 2, "sessions": true, "config_index": 5, "committed": true}`, string(data))
+		"patience": "1m0s", "level": 1, "app_version_min": 2, "sessions": true, "lease_duration": "100ms", "config_index": 5, "committed": true}`, string(data))
 	everyFieldHasAKey(t, reflect.ValueOf(m))
 	data, err = json.Marshal(Members{})
 	require.NoError(t, err)

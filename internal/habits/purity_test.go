@@ -28,14 +28,14 @@ var pure = []string{".", "./handshake", "./forward", "./joining"}
 var coreImports = map[string][]string{
 	"cmp": nil, "errors": nil, "maps": {"Clone"}, "math": nil, "math/bits": nil, "slices": nil, "sort": nil,
 	"strconv": nil, "strings": nil, "encoding/binary": nil, "encoding/hex": nil, "hash/crc32": nil,
-	"context":       {"Context"},
+	"context":       {"Context", "WithValue"},
 	"fmt":           {"Errorf", "Sprint", "Sprintf", "Fprintf", "Appendf", "Append", "Stringer"},
 	"io":            {"Reader", "ReaderAt", "Writer"},
 	"math/rand/v2":  {"New", "NewPCG", "PCG", "Rand"},
 	"encoding/json": {"Marshal", "RawMessage", "Unmarshal"},
 	"net/netip":     {"ParseAddr"}, // reads a text, and dials nothing
 	"unicode/utf8":  {"ValidString"},
-	"time": {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
+	"time": {"Duration", "Time", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute",
 		"Hour"},
 	module: nil,
 }
