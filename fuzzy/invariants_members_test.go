@@ -295,7 +295,7 @@ func TestInvariants_N69ExcusesALeaderThatEnds(t *testing.T) {
 		waiting.Members[follower.index].Next, waiting.Patience = raft.NextVoter, 1
 		lead.rule(waiting)
 		before := lead.status
-		c.edits = &edits{ignored: []string{"N9", "N13", "N28"}} // it was not in force before, and the step answers nobody
+		c.edits = &edits{ignored: []string{"N9", "N13", "N28", "N121"}} // it was not in force before, and the step answers nobody and ends no work
 		lead.seen.now = lead.now().Mono + 10*raft.Time(lead.timeout())
 		c.check.checkStep(lead, &before, events, &raft.Output{})
 		if events == nil {

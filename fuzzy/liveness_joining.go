@@ -68,7 +68,11 @@ func (l *liveness) placed(n *node) bool {
 		alive := other != nil && other.peer() == m.Peer() && (l.core>>other.index&1 == 1 || !l.exiled)
 		return m.Peer() != n.peer() && (m.Address == n.place || m.ID == n.id && (alive || m.ID == lead.id))
 	})
-	refused := lead.noRemoteChanges || n.removedIn == n.life+1 || n.version < config.AppVersionMin || !n.meets(lead) ||
+	earlier := slices.ContainsFunc(config.Members, func(m raft.Member) bool { // of a release without changes, and not healed
+		other := l.c.at(m.Peer())
+		return other != nil && l.core>>other.index&1 == 0 && other.protocol() < raft.ProtocolPriorities
+	})
+	refused := earlier || lead.noRemoteChanges || n.removedIn == n.life+1 || n.version < config.AppVersionMin || !n.meets(lead) ||
 		lead.handshake(lead.disk.memory).MayJoin(n.hello(lead.peer())) != nil
 	return (others || refused) && len(n.seeking.rules.Missing(n.state())) > 0
 }

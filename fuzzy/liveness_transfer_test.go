@@ -53,9 +53,10 @@ func TestLiveness_AMemberThatTimesOutBetweenHeartbeatsNeedNotFollow(t *testing.T
 // A leader whose disk stalls appends a no-op, and repeats that append until the followers have written it.
 func TestLiveness_AnIdleLeaderRepeatsTheNoOpOfAStalledDisk(t *testing.T) {
 	c, lead, _ := running(t)
+	c.edits = &edits{ignored: []string{"L9", "L10"}} // a request may be under way
 	c.profile.World.Disk = 10 * c.profile.ElectionTimeout
-	beats := 2 * 2 * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
-	repeats := 2 * 2 * 3 * 2 * 10
+	beats := 2 * beatMessages * 3 * int(c.profile.quietTime()/c.profile.ElectionTimeout+2)
+	repeats := 2 * beatMessages * 3 * 2 * 10
 	c.live = &liveness{c: c, core: 7, leader: lead, sent: c.net.Sent - beats - repeats}
 	c.live.end()
 	require.Nil(t, c.failure)

@@ -14,7 +14,7 @@ import (
 // Some runs have processes that petition, correct their entries, and set their stores aside.
 func TestPetitions_SomeRunsHaveThem(t *testing.T) {
 	runs, sum := 0, Stats{}
-	for number := range uint64(90) {
+	for number := range uint64(250) {
 		p, err := Draw(Seed{"members", number})
 		require.NoError(t, err)
 		if p.Members.Pace == 0 {
