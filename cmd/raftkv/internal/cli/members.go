@@ -212,8 +212,8 @@ other than 1 ends the way back to releases before v0.5.0, and is refused while a
 	}, drainCommand(), changeCommand{
 		use: "lease DURATION|off", short: "Let the leader answer reads without asking the others",
 		long: `lease says for how long the members promise their leader not to elect another one. While it has a lease, it answers
-"raftkv get --consistency lease" without a round of messages. DURATION is at most nine tenths of the election timeout, and
-half of it or more, so that each heartbeat renews the lease; off ends leases. Read docs/reads.md first: it says what leases
+"raftkv get --consistency lease" without a round of messages. DURATION is at most 99 % of the election timeout, and two
+thirds of it or more, so that it is renewed before it ends; off ends leases. Read docs/reads.md first: it says what leases
 need of the clocks. The first lease ends the way back to releases before v0.8.0, and is refused while a member runs one.`,
 		example: "  raftkv members lease 100ms\n  raftkv members lease off",
 		args:    leaseOnly,
