@@ -132,12 +132,17 @@ func (c *certificates) look(now time.Time) {
 		}
 		return
 	}
-	if c.refused++; c.refused > 1 {
-		var at *CertificateError
-		if errors.As(err, &at) {
-			c.refusal.Store(at)
-		}
+	var latest *CertificateError
+	if c.refused++; c.refused > 1 && errors.As(err, &latest) && !latest.repeats(c.refusal.Load()) {
+		c.refusal.Store(latest)
 	}
+}
+
+// repeats reports that an earlier refusal says the same, except for the time at which it was found.
+func (e *CertificateError) repeats(earlier *CertificateError) bool {
+	var latest, former *transport.CertificateTimeError
+	return earlier != nil && e.File == earlier.File && errors.As(e, &latest) && errors.As(earlier, &former) &&
+		latest.NotBefore.Equal(former.NotBefore) && latest.NotAfter.Equal(former.NotAfter)
 }
 
 // report logs the present problem once. Its text changes every day while a certificate comes to its end.

@@ -135,9 +135,11 @@ func TestCertificates_ARunningMemberKeepsTheFormerFiles(t *testing.T) {
 			require.NoError(t, err)
 			former := c.config.Load()
 			row.edit(t, ca, cfg.TLS)
+			now := time.Now()
 			look := func() {
-				c.look(time.Now())
-				c.report(time.Now())
+				now = now.Add(certificatePause)
+				c.look(now)
+				c.report(now)
 			}
 			look()
 			assert.Empty(t, c.status(time.Now()).Problem, "the files may be in the middle of their replacement")
