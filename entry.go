@@ -23,7 +23,8 @@ type Incarnation uint64
 
 func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
 
-// ClusterID is drawn at random when a cluster is bootstrapped. Its first entry holds it. Zero means "no cluster yet".
+// ClusterID is drawn at random when a cluster is bootstrapped, whose first entry holds it, and anew by each recovery. Zero means
+// "no cluster yet".
 type ClusterID [16]byte
 
 func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
@@ -45,6 +46,7 @@ const (
 	EntryBootstrap     EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
 	EntryConfiguration EntryKind = 4 // changes the members, see Configuration
 	EntrySession       EntryKind = 5 // opens or ends a session, or is a command of one: see SessionFSM
+	EntryRecovery      EntryKind = 6 // makes the log that of a new cluster, see Recovery
 )
 
 func (k EntryKind) String() string {
@@ -59,12 +61,14 @@ func (k EntryKind) String() string {
 		return "configuration"
 	case EntrySession:
 		return "session"
+	case EntryRecovery:
+		return "recovery"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // known reports whether this release accepts entries of the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntrySession }
+func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntryRecovery }
 
 // Entry is one entry of the log. It is immutable once it has left Step, because all copies share its bytes.
 type Entry struct {

@@ -71,6 +71,9 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	if err := b.home.begin(); err != nil {
 		return nil, err
 	}
+	if err := b.finishRecovery(stored); err != nil {
+		return nil, err
+	}
 	if installInterrupted(&stored.Log, stored.Snapshot) {
 		if err := b.finishInstall(stored); err != nil {
 			return nil, err
@@ -123,7 +126,7 @@ func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored ra
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
-			b.member = raft.Incarnation(meta.Incarnation)
+			b.member = meta.logOf()
 			if b.lineage, err = b.readLineage(tx, meta.StartCount); err != nil {
 				return err
 			}
@@ -214,9 +217,13 @@ func (b *boltStore) nameCluster(ctx context.Context, err error) {
 	})
 }
 
-// clusterIn returns the cluster that the log's base, the recorded snapshot or entry 1 names. It is zero if none of them is
-// readable, or if the first two name different ones.
+// clusterIn returns the cluster that the record of term and vote, the log's base, the recorded snapshot or entry 1 names. It is zero
+// if none of them is readable, or if the base and the snapshot name different ones.
 func (b *boltStore) clusterIn(ctx context.Context, tx *bbolt.Tx) (of raft.ClusterID) {
+	bytes, _ := b.record(tx, hardBucket)
+	if hard, err := decodeHard(bytes); err == nil && hard.hard.Cluster != (raft.ClusterID{}) {
+		return hard.hard.Cluster
+	}
 	if in := tx.Bucket(snapshotBucket); in != nil {
 		base, err := decodeBase(in.Get(baseKey), raft.EntryID{})
 		if err == nil {

@@ -172,15 +172,15 @@ func laterRecords(t *testing.T) []laterRecord {
 func laterConfigurations() []laterRecord {
 	return []laterRecord{
 		{
-			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 6, known: 5,
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 7, known: 6,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":6,"new":7}`)}.Record()
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":7,"new":7}`)}.Record()
 			},
 		},
 		{
-			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 6, known: 5,
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 7, known: 6,
 			change: func([]byte) []byte {
-				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":6,"new":7}}`))
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":7,"new":7}}`))
 			},
 		},
 	}
