@@ -90,6 +90,26 @@ func TestLease_EndsWithoutAQuorum(t *testing.T) {
 	})
 }
 
+// After a leader has crashed, nobody is elected before its lease would have ended, although the others have the news at once: a
+// promise runs from the arrival of the request.
+func TestLease_NobodyIsElectedBeforeItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newBare)
+		switchLeases(t, c.Leader(), leaseTime)
+		for i := range 10 {
+			leader := c.Leader()
+			awaitLease(t, leader)
+			time.Sleep(time.Second + time.Duration(i)*7*time.Millisecond) // the followers have slept between two heartbeats
+			s := leader.Status()
+			end := time.Now().Add(s.Lease)
+			c.Crash(s.ID)
+			c.Leader()
+			assert.GreaterOrEqual(t, time.Since(end), time.Duration(0))
+			c.Start(s.ID)
+		}
+	})
+}
+
 // The lease is published before the answers to callers: a read after the answer to a write sees the write, on whichever
 // goroutine.
 func TestLease_IsPublishedBeforeTheAnswers(t *testing.T) {
