@@ -96,15 +96,28 @@ func TestLease_NobodyIsElectedBeforeItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rafttest.New(t, 3, newBare)
 		switchLeases(t, c.Leader(), leaseTime)
-		for i := range 10 {
+		for i := range 15 {
 			leader := c.Leader()
 			awaitLease(t, leader)
 			time.Sleep(time.Second + time.Duration(i)*7*time.Millisecond) // the followers have slept between two heartbeats
-			s := leader.Status()
+			s, elected := leader.Status(), make(chan time.Time, 2)
+			for _, id := range c.IDs() {
+				if id == s.ID {
+					continue
+				}
+				go func() {
+					for now := range c.Node(id).Watch(t.Context()) {
+						if now.Term > s.Term && now.Leader != "" {
+							elected <- time.Now()
+							return
+						}
+					}
+				}()
+			}
+			synctest.Wait()
 			end := time.Now().Add(s.Lease)
 			c.Crash(s.ID)
-			c.Leader()
-			assert.GreaterOrEqual(t, time.Since(end), time.Duration(0))
+			assert.GreaterOrEqual(t, (<-elected).Sub(end), time.Duration(0))
 			c.Start(s.ID)
 		}
 	})
