@@ -199,7 +199,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
-	limit := max(n.waitMost(before, w.waits), n.disk.hard.Lease) // a promise may outlast the timeout of a member that has restarted with a shorter one
+	limit := max(n.waitMost(before, w.waits), n.disk.hard.Lease) // a promise may outlast the timeout, see checkDrawn
 	// Late messages of a leader that has stepped down begin no wait, although they may name other successors.
 	beats := w.beat == w.now
 	if beats && s.Leader == "" { // heard and resigned in one step: the successors that it named cannot be seen any more
