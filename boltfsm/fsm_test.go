@@ -128,6 +128,21 @@ func TestFSM_ARestoreIsConfirmedBySync(t *testing.T) {
 	}
 }
 
+// A batch behind a restored state confirms that state. A later Sync does not go back to its entry: a restart would apply the batch again.
+func TestFSM_ABatchConfirmsARestore(t *testing.T) {
+	from := open(t, filepath.Join(t.TempDir(), "from"))
+	apply(t, from, 9, "a")
+	path := filepath.Join(t.TempDir(), "state")
+	f := open(t, path)
+	require.NoError(t, f.Restore(t.Context(), raft.EntryID{Term: 1, Index: 9}, bytes.NewReader(snapshot(t, from))))
+	apply(t, f, 10, "a")
+	last := raft.EntryID{Term: 1, Index: 10}
+	assert.Equal(t, last, applied(t, f))
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+	assert.Equal(t, last, applied(t, open(t, path)))
+}
+
 // A bad snapshot changes nothing.
 func TestFSM_ABadSnapshotIsRefused(t *testing.T) {
 	from := open(t, filepath.Join(t.TempDir(), "from"))

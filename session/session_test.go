@@ -289,18 +289,21 @@ func TestSession_AMemberWithoutSessions(t *testing.T) {
 			c.Start(id)
 		}
 		ctx := context.Background()
-		if leader := c.Leader(); leader.Status().ID == plain {
-			require.NoError(t, leader.TransferLeadership(ctx, "n1"))
+		transfer := func(to raft.NodeID) { // a new leader may not have heard that member yet
+			c.Await("the leadership of "+string(to), func() bool {
+				leader := c.Leader()
+				return leader.Status().ID == to || leader.TransferLeadership(ctx, to) == nil
+			})
 		}
+		transfer("n1")
 		var none *node.NoSessionsError
 		_, err := session.Open(ctx, c.Node(plain), session.Config{})
 		require.ErrorAs(t, err, &none)
 		require.ErrorContains(t, err, "session.Wrap")
-		leader := c.Leader()
-		require.NoError(t, leader.TransferLeadership(ctx, plain))
+		transfer(plain)
 		_, err = session.Open(ctx, c.Node("n1"), session.Config{})
 		require.ErrorAs(t, err, &none, "the leader refuses it")
-		require.NoError(t, c.Node(plain).TransferLeadership(ctx, "n1"))
+		transfer("n1")
 		_, err = c.Node("n1").Propose(ctx, []byte("x"))
 		require.NoError(t, err)
 
