@@ -47,4 +47,12 @@ var working = []Mutant{
 		value("node/runasleader.go", `held.Term != k.term || leading.Err() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_BeginsAnew"),
 	mutant("V100", "a lease that was renewed goes on", "the function ends with the first lease", "TestRunAsLeader",
 		instead("node/runasleader.go", `w.lapse = nil`, `w.lapse, w.lease = nil, &lease{}; w.lease.now.Store(&raft.LeaderLease{})`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
+	mutant("V101", "a context ends before its step shows", "it ends when the step has been carried out", "TestRunAsLeader",
+		instead("node/node.go", `n.works.follow(n.core)`, `_ = n`), before("node/node.go", `n.wakeAt(out.WakeAt)`, `n.works.follow(n.core)`)).
+		arranged().outside("node", "TestRunAsLeader_TheContextEndsBefore"),
+	mutant("V102", "a transfer waits for the function of the present term", "a function of an earlier term hides it", "TestRunAsLeader",
+		instead("node/runasleader.go", `e.Term = w.running[last].term`, `e.Term = w.running[0].term`)).arranged().outside("node", "TestRunAsLeader_ATransferWaitsForTheLatest"),
+	mutant("V103", "a transfer waits until a function has returned", "until it was cancelled", "TestRunAsLeader",
+		instead("node/runasleader.go", `e.Term = w.running[last].term`, `if !w.running[last].over { e.Term = w.running[last].term }`)).
+		arranged().outside("node", "TestRunAsLeader_ATransferWaits"),
 }
