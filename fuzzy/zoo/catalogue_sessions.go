@@ -55,6 +55,8 @@ var sessionRules = []Mutant{
 func store(`, `return err`)),
 	testedFile("C84", "an attempt that may be applied makes the outcome unknown", "only if it is the last one", "tests", "session", "TestSession_ARefusalBehindALostAnswer",
 		before("session/carry.go", `o.attempts = o.attempts || errors.Is(`, `o.attempts = false`)),
+	testedFile("C85", "an answer outlives its transaction", "it is bytes of the file, which later transactions change", "tests", "boltfsm", "TestFSM_AnAnswerOutlives",
+		value("boltfsm/fsm.go", `bytes.Clone(answer)`, `answer`)),
 	testedFile("C82", "the floor rises over no number that is under way", "it rises over the last one", "tests", "session", "TestDurable_ACrashAfterAnyTransaction",
 		before("session/session.go", `if number > s.floor {`, `s.floor = max(s.floor, number)`)),
 	testedFile("C83", "a number is used once", "that of a command that was given up is used again", "tests", "session", "TestSession_ACommandThatIsGivenUp",
