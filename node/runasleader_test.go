@@ -134,6 +134,8 @@ func (g *gated) Apply(batch []raft.Entry, results [][]byte) error {
 func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
+		open := sync.OnceFunc(func() { close(gate) })
+		defer open() // also if the test fails
 		c, j := rafttest.New(t, 3, func() raft.FSM { return &gated{gate: gate} }), newJobs()
 		old := c.Leader()
 		c.Converge()
@@ -155,7 +157,7 @@ func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 		j.run(t.Context(), next)
 		time.Sleep(time.Second)
 		require.Empty(t, j.shifts)
-		close(gate)
+		open()
 		s := <-j.shifts
 		assert.Equal(t, []string{"held"}, c.FSM(s.member).(*gated).list())
 		s.end <- nil
