@@ -201,7 +201,10 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	}
 	limit := n.waitMost(before, w.waits)
 	// Late messages of a leader that has stepped down begin no wait, although they may name other successors.
-	if beats := w.beat == w.now && s.Leader != ""; !beats && !begins {
+	beats := w.beat == w.now
+	if beats && s.Leader == "" { // heard and resigned in one step: the successors that it named cannot be seen any more
+		limit = max(limit, w.limit, w.waits*raft.Time(1+len(n.config().Members)))
+	} else if !beats && !begins {
 		limit = max(limit, w.limit) // the wait began behind a leader that had named its successors
 	}
 	w.limit = limit

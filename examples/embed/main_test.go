@@ -151,6 +151,15 @@ func (c *clients) more() {
 	require.Eventually(c.t, func() bool { return c.noted() >= until }, time.Minute, 10*time.Millisecond)
 }
 
+// serves waits until a member answers that has been started again.
+func (c *clients) serves(m raft.Member) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		_, err := c.ask(c.t.Context(), http.MethodGet, m)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+}
+
 // Clients count through all members. Meanwhile each member is restarted: no request is refused. Then each is killed. Nothing that was acknowledged is
 // lost, and nothing was counted that nobody asked for.
 func TestExample_CountsThroughRestartsAndKills(t *testing.T) {
@@ -161,10 +170,13 @@ func TestExample_CountsThroughRestartsAndKills(t *testing.T) {
 		p.Stop(m.ID)
 		c.more()
 		p.Start(m.ID)
+		c.serves(m) // the next one needs it for its majority
 		c.more()
 	}
 	c.mu.Lock()
-	if !testing.Short() { // with the race detector on a busy machine, a leader may be lost, and its requests with it
+	if p.WokeLate() {
+		t.Logf("the machine was too busy: %d of %d requests were refused during the restarts", len(c.refused), c.asked.Load())
+	} else {
 		assert.Empty(t, c.refused, "no member refuses a request while the members are restarted one after another")
 	}
 	c.mu.Unlock()

@@ -2,9 +2,11 @@
 package processes
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -39,10 +41,31 @@ func StartAll(t *testing.T, cluster string) *Cluster {
 		c.dirs[id] = t.TempDir()
 		ca.Files(t, c.dirs[id], cluster, id)
 	}
+	t.Cleanup(c.showLogs)
 	for _, m := range c.Members {
 		c.Start(m.ID)
 	}
 	return c
+}
+
+// showLogs prints the logs of a test that has failed.
+func (c *Cluster) showLogs() {
+	for _, m := range c.Members {
+		if c.t.Failed() {
+			c.t.Logf("the log of %s:\n%s", m.ID, c.log(m.ID))
+		}
+	}
+}
+
+func (c *Cluster) log(id raft.NodeID) []byte {
+	text, err := os.ReadFile(filepath.Join(c.dirs[id], "log"))
+	require.NoError(c.t, err)
+	return text
+}
+
+// WokeLate reports that the machine let a process wait for so long that its member may have lost its leader, or its leadership.
+func (c *Cluster) WokeLate() bool {
+	return slices.ContainsFunc(c.Members, func(m raft.Member) bool { return bytes.Contains(c.log(m.ID), []byte("the node woke late")) })
 }
 
 // List returns the members as the first argument of their programs.
