@@ -18,6 +18,10 @@ var working = []Mutant{
 		value("transfer.go", `e.Term == c.hard.Term`, `e.Term > 0`)).arranged().or("TestTransfer_CatchesUpAfter"),
 	mutant("V87", "the target may catch up after the work has ended", "its time runs from the begin of the transfer", "TestTransfer",
 		value("transfer.go", `max(c.now.Mono, t.workUntil)`, `c.now.Mono`)).arranged().or("TestTransfer_WaitsForTheWork"),
+	mutant("V88", "a transfer that is not planned waits for the host's work, too", "only a planned one does", "N120",
+		value("transfer.go", `c.leader.workStopMax > 0`, `t.planned && c.leader.workStopMax > 0`)).arranged().profiles("elections", "forwards").or("TestTransfer_OfAStalledDisk").must(),
+	mutant("V89", "work begins once an entry of the term is applied", "it begins once one is committed", "N121",
+		value("transfer.go", `c.log.known(c.log.applied).Term == c.hard.Term`, `c.committedOwn()`)).arranged().profiles("elections", "forwards").or("TestMayWork").must(),
 
 	mutant("V90", "the core knows of the functions that run", "it is not told", "TestRunAsLeader",
 		value("node/node.go", `n.works.tell(batch[:0])`, `batch[:0]`)).arranged().outside("node", "TestRunAsLeader_ATransferWaits"),
