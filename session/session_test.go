@@ -180,7 +180,7 @@ func TestSession_ARefusalBehindALostAnswer(t *testing.T) {
 			_, err = s.Propose(ctx, fmt.Append(nil, i))
 			require.ErrorIs(t, err, node.ErrOutcomeUnknown, refusal)
 			require.ErrorIs(t, err, refusal)
-			require.ErrorContains(t, err, "the last of several attempts: ")
+			require.ErrorContains(t, err, "the last attempt: ")
 		}
 		assert.Equal(t, map[string]int{"0": 1, "1": 1, "2": 1}, c.counts())
 	})
