@@ -29,6 +29,36 @@ type certified struct {
 	cluster
 }
 
+// startCertified returns a cluster with a leader, and the directory of its authority.
+func startCertified(t *testing.T) (c certified, authority string) {
+	t.Helper()
+	c = certified{newCluster(t)}
+	authority = filepath.Join(c.dir, "former")
+	certs(t, "authority", "--dir", authority, "--cluster", "demo")
+	certs(t, append([]string{"member", "--dir", authority}, ids...)...)
+	c.More = func(n local.Node) []string {
+		return []string{"--tls-ca", c.file(n, "ca.pem"), "--tls-cert", c.file(n, "cert.pem"), "--tls-key", c.file(n, "cert.key")}
+	}
+	for _, n := range c.Nodes {
+		require.NoError(t, os.Mkdir(c.file(n, ""), 0o700))
+		c.installAll(n, authority)
+	}
+	require.NoError(t, c.Start())
+	c.leader("")
+	return c, authority
+}
+
+// ids are those of the members.
+var ids = []string{"n1", "n2", "n3"}
+
+// installAll copies the files of an authority to a member.
+func (c certified) installAll(n local.Node, dir string) {
+	c.t.Helper()
+	for as, from := range map[string]string{"ca.pem": "ca.pem", "cert.pem": n.ID + ".pem", "cert.key": n.ID + ".key"} {
+		c.install(n, filepath.Join(dir, from), as)
+	}
+}
+
 // file returns the name of one of a member's files.
 func (c certified) file(n local.Node, name string) string {
 	return filepath.Join(c.dir, "tls-"+n.ID, name)
@@ -82,24 +112,8 @@ func (c certified) restart(n local.Node) {
 // and no write is lost.
 func TestEndToEnd_TheAuthorityOfAllMembersChangesUnderLoad(t *testing.T) {
 	t.Parallel()
-	c := certified{newCluster(t)}
-	former, next := filepath.Join(c.dir, "former"), filepath.Join(c.dir, "next")
-	ids := []string{"n1", "n2", "n3"}
-	certs(t, "authority", "--dir", former, "--cluster", "demo")
-	certs(t, append([]string{"member", "--dir", former}, ids...)...)
-	c.More = func(n local.Node) []string {
-		return []string{"--tls-ca", c.file(n, "ca.pem"), "--tls-cert", c.file(n, "cert.pem"), "--tls-key", c.file(n, "cert.key")}
-	}
-	var urls []string
-	for _, n := range c.Nodes {
-		require.NoError(t, os.Mkdir(c.file(n, ""), 0o700))
-		c.install(n, filepath.Join(former, "ca.pem"), "ca.pem")
-		c.install(n, filepath.Join(former, n.ID+".pem"), "cert.pem")
-		c.install(n, filepath.Join(former, n.ID+".key"), "cert.key")
-		urls = append(urls, n.URL())
-	}
-	require.NoError(t, c.Start())
-	c.leader("")
+	c, former := startCertified(t)
+	next := filepath.Join(c.dir, "next")
 	work, verify := c.work()
 
 	certs(t, append([]string{"member", "--dir", former, "--renew", "--days", "300"}, ids...)...)
@@ -138,14 +152,16 @@ func TestEndToEnd_TheAuthorityOfAllMembersChangesUnderLoad(t *testing.T) {
 		c.refusesNobody(n)
 	}
 	verify()
+	var urls []string
+	for _, n := range c.Nodes {
+		urls = append(urls, n.URL())
+	}
 	says := certs(t, "show", "--server", strings.Join(urls, ","))
 	assert.Equal(t, 3, strings.Count(says, "ok\n"), says)
 	assert.NotContains(t, says, " and ", "each trusts one authority")
 
 	c.Process(leader.ID).Stop(patience)
-	for as, from := range map[string]string{"ca.pem": "ca.pem", "cert.pem": leader.ID + ".pem", "cert.key": leader.ID + ".key"} {
-		c.install(leader, filepath.Join(former, from), as)
-	}
+	c.installAll(leader, former)
 	require.NoError(t, c.Start(leader.ID))
 	other := c.others(leader.ID)[0]
 	require.Eventually(t, func() bool { // the former authority is kept out

@@ -39,61 +39,64 @@ func (a *Authority) authorityFrom(t *testing.T, from, until time.Time) {
 	a.replace(t, "ca.key", keyText)
 }
 
+// badFiles are ways to get a directory wrong, and what the commands say about it.
+var badFiles = []struct {
+	rule       string
+	edit       func(t *testing.T, a *Authority)
+	says, show string // show: what else Show says, if it is not the same
+}{
+	{"the authority has ended", func(t *testing.T, a *Authority) {
+		a.authorityFrom(t, time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
+	}, "ca.pem: authority CN=jobs ended at ", ""},
+	{"the authority is of the future", func(t *testing.T, a *Authority) {
+		a.authorityFrom(t, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
+	}, "correct the clock of this machine", ""},
+	{"the authority ends before the certificate", func(t *testing.T, a *Authority) {
+		a.authorityFrom(t, time.Now(), time.Now().Add(100*24*time.Hour+time.Minute))
+	}, "before the certificate would: use --days 100, or make a new authority, with --former", "must hold the authority that has issued it"},
+	{"the key is of another authority", func(t *testing.T, a *Authority) {
+		a.replace(t, "ca.key", newAuthority(t, "").read(t, "ca.key"))
+	}, "ca.key: tls: private key does not match public key: put the key of ", ""},
+	{"ca.pem is no authority", func(t *testing.T, a *Authority) {
+		a.replace(t, "ca.pem", a.read(t, "n1.pem"))
+		a.replace(t, "ca.key", a.read(t, "n1.key"))
+	}, "CN=n1 is not an authority of a cluster: name the directory, or the ca.pem, of one", "it must carry raft://jobs/ca"},
+	{"ca.pem is no certificate", func(t *testing.T, a *Authority) {
+		a.replace(t, "ca.pem", a.read(t, "ca.key"))
+	}, "ca.pem: there is no certificate in it: was it mixed up with the key?", ""},
+	{"ca.pem is half written", func(t *testing.T, a *Authority) {
+		text := a.read(t, "ca.pem")
+		a.replace(t, "ca.pem", text[:len(text)/2])
+	}, "ca.pem: it is incomplete", ""},
+	{"ca.key is missing", func(t *testing.T, a *Authority) {
+		require.NoError(t, os.Remove(filepath.Join(a.dir, "ca.key")))
+	}, "ca.key: no such file or directory: put the key of ", "-"},
+	{"the member's key is of another one", func(t *testing.T, a *Authority) {
+		a.replace(t, "n1.key", newAuthority(t, "").read(t, "n1.key"))
+	}, "n1.key: tls: private key does not match public key: put the key of ", ""},
+	{"the member's certificate is half written", func(t *testing.T, a *Authority) {
+		text := a.read(t, "n1.pem")
+		a.replace(t, "n1.pem", text[:len(text)/2])
+	}, "n1.pem: it is incomplete", ""},
+	{"the certificate is of another member", func(t *testing.T, a *Authority) {
+		a.replace(t, "n1.pem", a.sign(t, "jobs", "n7", a.read(t, "n1.pem"), time.Now().Add(time.Hour)))
+	}, "n1.pem: it is of [raft://jobs/n7], not of raft://jobs/n1: put the certificate of this member there", "it must carry raft://jobs/n1"},
+	{"the certificate is of another cluster", func(t *testing.T, a *Authority) {
+		a.replace(t, "n1.pem", a.sign(t, "other", "n1", a.read(t, "n1.pem"), time.Now().Add(time.Hour)))
+	}, "n1.pem: it is of [raft://other/n1], not of raft://jobs/n1", "in 0 days: renew it"},
+	{"a renewal was interrupted", func(t *testing.T, a *Authority) { a.replace(t, "n1.pem.part", nil) },
+		"n1.pem.part: file exists: another command is writing it, or was interrupted: then remove it", unfinished},
+	{"a new member was interrupted", func(t *testing.T, a *Authority) { a.replace(t, "n2.key.part", []byte("-----BEGIN")) },
+		"n2.key.part: file exists: another command is writing it, or was interrupted: then remove it", unfinished},
+	{"a new member was interrupted between its files", func(t *testing.T, a *Authority) { a.replace(t, "n2.key", a.read(t, "n1.key")) },
+		"n2.key exists, and is kept: use another --dir for a new authority, and --renew for a new certificate", "n2.pem: no such file or directory: put the certificate there"},
+	{"a certificate without its key", func(t *testing.T, a *Authority) { a.replace(t, "n2.pem", a.read(t, "n1.pem")) },
+		"n2.pem exists, and is kept", "n2.key: no such file or directory"},
+}
+
 // Bad files change nothing. The error names the file and the remedy, and so does Show.
 func TestBadFiles(t *testing.T) {
-	for _, row := range []struct {
-		rule       string
-		edit       func(t *testing.T, a *Authority)
-		says, show string // show: what else Show says, if it is not the same
-	}{
-		{"the authority has ended", func(t *testing.T, a *Authority) {
-			a.authorityFrom(t, time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
-		}, "ca.pem: authority CN=jobs ended at ", ""},
-		{"the authority is of the future", func(t *testing.T, a *Authority) {
-			a.authorityFrom(t, time.Now().Add(time.Hour), time.Now().Add(2*time.Hour))
-		}, "correct the clock of this machine", ""},
-		{"the authority ends before the certificate", func(t *testing.T, a *Authority) {
-			a.authorityFrom(t, time.Now(), time.Now().Add(100*24*time.Hour+time.Minute))
-		}, "before the certificate would: use --days 100, or make a new authority, with --former", "must hold the authority that has issued it"},
-		{"the key is of another authority", func(t *testing.T, a *Authority) {
-			a.replace(t, "ca.key", newAuthority(t, "").read(t, "ca.key"))
-		}, "ca.key: tls: private key does not match public key: put the key of ", ""},
-		{"ca.pem is no authority", func(t *testing.T, a *Authority) {
-			a.replace(t, "ca.pem", a.read(t, "n1.pem"))
-			a.replace(t, "ca.key", a.read(t, "n1.key"))
-		}, "CN=n1 is not an authority of a cluster: name the directory, or the ca.pem, of one", "it must carry raft://jobs/ca"},
-		{"ca.pem is no certificate", func(t *testing.T, a *Authority) {
-			a.replace(t, "ca.pem", a.read(t, "ca.key"))
-		}, "ca.pem: there is no certificate in it: was it mixed up with the key?", ""},
-		{"ca.pem is half written", func(t *testing.T, a *Authority) {
-			text := a.read(t, "ca.pem")
-			a.replace(t, "ca.pem", text[:len(text)/2])
-		}, "ca.pem: it is incomplete", ""},
-		{"ca.key is missing", func(t *testing.T, a *Authority) {
-			require.NoError(t, os.Remove(filepath.Join(a.dir, "ca.key")))
-		}, "ca.key: no such file or directory: put the key of ", "-"},
-		{"the member's key is of another one", func(t *testing.T, a *Authority) {
-			a.replace(t, "n1.key", newAuthority(t, "").read(t, "n1.key"))
-		}, "n1.key: tls: private key does not match public key: put the key of ", ""},
-		{"the member's certificate is half written", func(t *testing.T, a *Authority) {
-			text := a.read(t, "n1.pem")
-			a.replace(t, "n1.pem", text[:len(text)/2])
-		}, "n1.pem: it is incomplete", ""},
-		{"the certificate is of another member", func(t *testing.T, a *Authority) {
-			a.replace(t, "n1.pem", a.sign(t, "jobs", "n7", a.read(t, "n1.pem"), time.Now().Add(time.Hour)))
-		}, "n1.pem: it is of [raft://jobs/n7], not of raft://jobs/n1: put the certificate of this member there", "it must carry raft://jobs/n1"},
-		{"the certificate is of another cluster", func(t *testing.T, a *Authority) {
-			a.replace(t, "n1.pem", a.sign(t, "other", "n1", a.read(t, "n1.pem"), time.Now().Add(time.Hour)))
-		}, "n1.pem: it is of [raft://other/n1], not of raft://jobs/n1", "in 0 days: renew it"},
-		{"a renewal was interrupted", func(t *testing.T, a *Authority) { a.replace(t, "n1.pem.part", nil) },
-			"n1.pem.part: file exists: another command is writing it, or was interrupted: then remove it", unfinished},
-		{"a new member was interrupted", func(t *testing.T, a *Authority) { a.replace(t, "n2.key.part", []byte("-----BEGIN")) },
-			"n2.key.part: file exists: another command is writing it, or was interrupted: then remove it", unfinished},
-		{"a new member was interrupted between its files", func(t *testing.T, a *Authority) { a.replace(t, "n2.key", a.read(t, "n1.key")) },
-			"n2.key exists, and is kept: use another --dir for a new authority, and --renew for a new certificate", "n2.pem: no such file or directory: put the certificate there"},
-		{"a certificate without its key", func(t *testing.T, a *Authority) { a.replace(t, "n2.pem", a.read(t, "n1.pem")) },
-			"n2.pem exists, and is kept", "n2.key: no such file or directory"},
-	} {
+	for _, row := range badFiles {
 		t.Run(row.rule, func(t *testing.T) {
 			a := newAuthority(t, "")
 			row.edit(t, a)
