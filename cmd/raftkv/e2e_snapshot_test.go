@@ -112,11 +112,12 @@ func TestEndToEnd_AMemberThatWasAwayIsSentASnapshotWhateverIsKilled(t *testing.T
 	c.caughtUp()
 	t.Logf("%s was brought up %v after its leader was killed", away.ID, time.Since(began).Round(time.Millisecond))
 
-	members := c.clients()
+	shared := client.NewHTTP(1, patience)
+	defer shared.CloseIdleConnections()
 	for i := range keys {
 		var first client.Value
-		for at, member := range members {
-			value, err := member.Get(t.Context(), fillKey(i), api.Stale)
+		for at, n := range c.Nodes {
+			value, err := n.Client(shared).Get(t.Context(), fillKey(i), api.Stale)
 			require.NoError(t, err)
 			if at == 0 {
 				first = value
