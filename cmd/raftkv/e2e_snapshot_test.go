@@ -51,9 +51,8 @@ func (c cluster) snapshot(n local.Node) {
 	c.t.Helper()
 	shared := client.NewHTTP(1, patience)
 	defer shared.CloseIdleConnections()
-	before, err := c.Status(c.t.Context(), n)
-	require.NoError(c.t, err)
-	_, err = n.Client(shared).Snapshot(c.t.Context())
+	before := c.status(n)
+	_, err := n.Client(shared).Snapshot(c.t.Context())
 	require.NoError(c.t, err)
 	c.await(n, "takes a snapshot", func(s api.Status) bool { return s.Snapshot.Last >= before.Applied })
 }
@@ -61,8 +60,7 @@ func (c cluster) snapshot(n local.Node) {
 // sendAway kills a member. Then it writes until the leader's log no longer holds the entries that the member lacks.
 func (c cluster) sendAway(away, leader local.Node) {
 	c.t.Helper()
-	before, err := c.Status(c.t.Context(), leader)
-	require.NoError(c.t, err)
+	before := c.status(leader)
 	c.Kill(away.ID)
 	for {
 		c.fill(0, 100, 1024)
