@@ -136,9 +136,8 @@ func TestWho_TextsAreUTF8(t *testing.T) {
 
 func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 	leaks.Check(t)
-	a, err := transport.Listen(loopback, transport.Options{HandshakeTimeout: 300 * time.Millisecond})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, a.Close()) }()
+	a, _ := start(t, "a", transport.Options{HandshakeTimeout: time.Minute})
+	hasty, _ := start(t, "a", transport.Options{HandshakeTimeout: 300 * time.Millisecond})
 	other, r := start(t, "z", transport.Options{})
 	r.Self.ClusterName = "other"
 	liar, r := start(t, "y", transport.Options{})
@@ -147,9 +146,6 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 	}
 	mute, r := start(t, "x", transport.Options{})
 	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) { return raft.WhoReply{}, errors.New("no") }
-	gone, err := net.Listen("tcp", loopback)
-	require.NoError(t, err)
-	require.NoError(t, gone.Close())
 	earlier := func(versions uint16, reason raft.RejectReason) []byte {
 		return transport.EncodeRejection(raft.Rejection{Reason: reason, From: firstOf("n2"), VersionsMin: 1, VersionsMax: versions})
 	}
@@ -159,7 +155,7 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 		says    string
 		is      error
 	}{
-		"nobody":                              {gone.Addr().String(), "refused", nil},
+		"nobody":                              {"127.0.0.1:1", "refused", nil},
 		"an address without a port":           {"127.0.0.1", "missing port", nil},
 		"an empty address":                    {"", "missing", nil},
 		"a host that there is not":            {"no-such-host.invalid:1", "no-such-host.invalid", nil},
@@ -177,8 +173,11 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			_, err := a.Who(t.Context(), row.address, question("a"))
+			asks := a
+			if row.is == os.ErrDeadlineExceeded {
+				asks = hasty
+			}
+			_, err := asks.Who(t.Context(), row.address, question("a"))
 			var failed *transport.WhoError
 			require.ErrorAs(t, err, &failed)
 			assert.Equal(t, row.address, failed.Address)
@@ -186,11 +185,10 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 			if row.is != nil {
 				require.ErrorIs(t, err, row.is)
 			}
-			assert.Less(t, time.Since(began), 20*time.Second)
 		})
 	}
 	var rejected *transport.RejectedError
-	_, err = a.Who(t.Context(), other.Addr().String(), question("a"))
+	_, err := a.Who(t.Context(), other.Addr().String(), question("a"))
 	require.ErrorAs(t, err, &rejected)
 	assert.Equal(t, raft.RejectClusterName, rejected.Rejection.Reason)
 	assert.Equal(t, firstOf("z"), rejected.By)
@@ -199,10 +197,10 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 func TestWho_EndsWithItsContextAndWithTheTransport(t *testing.T) {
 	silent := answering(t, nil)
 	a, _ := start(t, "a", transport.Options{HandshakeTimeout: time.Minute})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
 	_, err := a.Who(ctx, silent, question("a"))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, context.Canceled)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := a.Who(t.Context(), silent, question("a"))
