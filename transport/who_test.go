@@ -256,20 +256,22 @@ func TestWho_TheCertificatesOfBothSidesAreChecked(t *testing.T) {
 
 // A flood of questions is refused early. Meanwhile a connected member stays connected, and another one connects.
 func TestWho_AFloodDisturbsNoMember(t *testing.T) {
-	a, ra := start(t, "a", transport.Options{})
-	b, rb := start(t, "b", transport.Options{})
+	const callers = 200
+	patient := transport.Options{IdleTimeout: time.Minute, HandshakeTimeout: time.Minute} // the flood uses the same processors
+	a, ra := start(t, "a", patient)
+	b, rb := start(t, "b", patient)
 	b.Connect(at("a", a.Addr().String()))
 	rb.AwaitUp(t, "a")
 	asking := bytesOfQuestion(t)
-	flood(t, a.Addr().String(), 200, asking)
-	require.Eventually(t, func() bool { return a.Stats().Rejected[raft.RejectBusy] > 3000 }, time.Minute, time.Millisecond)
+	flood(t, a.Addr().String(), callers, asking)
+	require.Eventually(t, func() bool { return a.Stats().Rejected[raft.RejectBusy] > callers }, time.Minute, time.Millisecond)
 	var longest time.Duration
 	message := transporttest.Messages(firstOf("b"), firstOf("a"))[0]
 	for range 5 {
 		began := time.Now()
 		require.NoError(t, b.Send(firstOf("a"), message.Lane(), []raft.Message{message}))
 		ra.Await(t, "a message", func(e transporttest.Event) bool { return e.Kind == transporttest.EventReceived })
-		c, rc := start(t, "c", transport.Options{})
+		c, rc := start(t, "c", patient)
 		c.Connect(at("a", a.Addr().String()))
 		rc.AwaitUp(t, "a")
 		require.NoError(t, c.Close())
