@@ -57,16 +57,18 @@ func (c cluster) snapshot(n local.Node) {
 	c.await(n, "takes a snapshot", func(s api.Status) bool { return s.Snapshot.Last >= before.Applied })
 }
 
-// sendAway kills a member. Then it writes until the leader's log no longer holds the entries that the member lacks.
+// sendAway kills a member. Then it writes until no log of the others holds the entries that the member lacks: any of them may lead
+// when it comes back.
 func (c cluster) sendAway(away, leader local.Node) {
 	c.t.Helper()
 	before := c.status(leader)
 	c.Kill(away.ID)
-	for {
+	for sent := false; !sent; {
 		c.fill(0, 100, 1024)
-		c.snapshot(leader)
-		if s, err := c.Status(c.t.Context(), leader); err == nil && s.Base > before.Last {
-			return
+		sent = true
+		for _, n := range c.others(away.ID) {
+			c.snapshot(n)
+			sent = sent && c.status(n).Base > before.Last
 		}
 	}
 }
