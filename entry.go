@@ -47,9 +47,9 @@ const (
 	EntryConfiguration EntryKind = 4 // changes the members, see Configuration
 	EntrySession       EntryKind = 5 // opens or ends a session, or is a command of one: see SessionFSM
 	EntryRecovery      EntryKind = 6 // makes the log that of a new cluster, see Recovery
-
-	entryKindMax = EntryRecovery // the highest that this release knows
 )
+
+const entryKindMax = uint64(EntryRecovery) // the highest that this release knows
 
 func (k EntryKind) String() string {
 	switch k {
@@ -70,7 +70,7 @@ func (k EntryKind) String() string {
 }
 
 // known reports whether this release accepts entries of the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= entryKindMax }
+func (k EntryKind) known() bool { return k >= EntryCommand && uint64(k) <= entryKindMax }
 
 // Entry is one entry of the log. It is immutable once it has left Step, because all copies share its bytes.
 type Entry struct {
@@ -192,7 +192,7 @@ func DecodeEntry(record []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
 	}
 	if !e.Kind.known() {
-		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(entryKindMax)}
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: entryKindMax}
 	}
 	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
 	e.Data, e.record = record[recordHeaderBytes:end:end], record
