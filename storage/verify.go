@@ -182,7 +182,11 @@ func (v *verifier) start(s anyStore, stored raft.Stored) error {
 		stored.Log = emptyLog(stored.Snapshot.Base)
 	}
 	stored.Applied = stored.Log.Base.ID // of a DurableFSM, only its own state says more
-	return stored.Check()
+	err := stored.Check()
+	if damage := (*raft.CorruptError)(nil); errors.As(err, &damage) && damage.File != s.path { // it names no file
+		return &raft.CorruptError{File: s.path, Where: damage.File + ", " + damage.Where, Reason: damage.Reason}
+	}
+	return err
 }
 
 // records checks each record in raft.db by itself.
