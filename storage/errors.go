@@ -72,11 +72,10 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	by := "a process that this system does not name"
-	if e.Process != 0 {
-		by = fmt.Sprintf("process %d (%s)", e.Process, e.Command)
+	if e.Process == 0 {
+		return fmt.Sprintf("%v: %v", raft.ErrLocked, e.Err)
 	}
-	return fmt.Sprintf("%v: %v; %s is open in %s", raft.ErrLocked, e.Err, e.File, by)
+	return fmt.Sprintf("%v: %s is open in process %d (%s)", raft.ErrLocked, e.File, e.Process, e.Command)
 }
 
 func (e *InUseError) Unwrap() []error { return []error{raft.ErrLocked, e.Err} }
@@ -85,9 +84,6 @@ func (e *InUseError) Unwrap() []error { return []error{raft.ErrLocked, e.Err} }
 // may examine.
 func inUse(doing, path string, err error) error {
 	e := &InUseError{File: path, Err: fmt.Errorf("%s %s: %w", doing, path, err)}
-	if errors.Is(err, raft.ErrLocked) {
-		e.Err = fmt.Errorf("%s %s", doing, path)
-	}
 	locked, statErr := os.Stat(path)
 	open, globErr := filepath.Glob("/proc/[0-9]*/fd/*")
 	if statErr != nil || globErr != nil {

@@ -118,7 +118,7 @@ func withoutStore(dir string, there []fs.DirEntry) string {
 	case named(func(name string) bool { return strings.HasPrefix(name, BoltFile+leftoverPrefix) }):
 		return fmt.Sprintf("a process was creating it, and has left %s%s…; start the member, which removes that", BoltFile, leftoverPrefix)
 	case len(members) > 0:
-		return fmt.Sprintf("there is one in its directory %s; name that", strings.Join(members[:min(len(members), membersShown)], ", in "))
+		return fmt.Sprintf("it has directories of members, %s; name one of them", strings.Join(members[:min(len(members), membersShown)], ", "))
 	}
 	return fmt.Sprintf("it has no %s, and is not the directory of a member", BoltFile)
 }

@@ -235,7 +235,7 @@ func TestOffline_RefusesWithARemedy(t *testing.T) {
 				require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 				write(t, filepath.Join(dir, name, BoltFile), "x")
 			}
-		}, noStore, "there is one in its directory n1, in n2; name that"},
+		}, noStore, "it has directories of members, n1, n2; name one of them"},
 		"of another program": {func(t *testing.T, dir string) { foreign(t, dir) }, func(err error) bool {
 			var foreign *ForeignFileError
 			return errors.As(err, &foreign)

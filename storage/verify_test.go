@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -130,6 +131,46 @@ func TestVerify_SaysWhatAStartDoes(t *testing.T) {
 			assert.Positive(t, said[""])
 		})
 	}
+}
+
+// A process that is killed leaves no mark, so that its last write may be torn. Verify then says what the next start cuts off.
+func TestVerify_SaysWhatAStartCutsOff(t *testing.T) {
+	p := newPlace(t)
+	s, _, err := p.open(KindSegments)
+	require.NoError(t, err)
+	_, err = s.Load(t.Context(), orders)
+	require.NoError(t, err)
+	l := s.(*Log)
+	l.GiveUp() // prevents a mark
+	l.running.Wait()
+	writes(aBootstrap())(t, s)
+	appends(raft.EntryID{Index: 1}, 1, 1)(t, s)
+	for i := range raft.Index(6) {
+		appends(raft.EntryID{Term: 1, Index: 2 + i}, 1, 1)(t, s)
+	}
+	l.failed = errors.New("the process was killed")
+	require.NoError(t, s.Close())
+	sound := contentsOf(t, p.dir)
+	var name string
+	for file := range sound {
+		if strings.HasSuffix(file, ".seg") {
+			name = max(name, file)
+		}
+	}
+	random := rand.New(rand.NewPCG(2, 2))
+	said := map[Verdict]int{}
+	used := len(strings.TrimRight(string(sound[name]), "\x00"))
+	for range 300 {
+		b := slices.Clone(sound[name])
+		at := 512 + random.IntN(used-512)
+		b[at] ^= 1 << random.IntN(8)
+		require.NoError(t, os.WriteFile(name, b, 0o600))
+		said[p.agrees(t, KindSegments, name, fmt.Sprintf("byte %d", at))]++
+		putBack(t, p.dir, sound)
+	}
+	t.Logf("the worst verdicts: %v", said)
+	assert.Positive(t, said[VerdictTorn])
+	assert.Positive(t, said[VerdictRefused])
 }
 
 // spoil changes a file, and says how.
