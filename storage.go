@@ -205,8 +205,9 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Reason }
 
-// check returns an error if no member can start from the stored state.
-func (s *Stored) check() error {
+// Check returns an error if no member can start from the stored state: a *CorruptError, a *LaterVersionError, or one about what
+// a DurableFSM has applied.
+func (s *Stored) Check() error {
 	base, last := s.Log.Base.ID, s.Log.Last
 	if level := s.Log.config().Config.Level; level > featureLevelMax {
 		return laterLevel(level)
