@@ -183,7 +183,9 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raf
 		if err != nil {
 			return &StorageError{Op: "write", Err: err}
 		}
-		n.counters.wrote(write, time.Since(began))
+		took := time.Since(began)
+		n.counters.wrote(write, took)
+		n.slowDisk.note(began.Add(took), took)
 		if write.Base != nil || write.Snapshot != nil {
 			w.mayPrune()
 		}
