@@ -53,7 +53,9 @@ func b2i(b bool) int {
 	return 0
 }
 
-func urgency(s node.Severity) int { return slices.Index([]node.Severity{node.Outage, node.Degraded, node.Notice}, s) }
+func urgency(s node.Severity) int {
+	return slices.Index([]node.Severity{node.Outage, node.Degraded, node.Notice}, s)
+}
 
 // joinClusters finds servers of different clusters. The other findings are about the cluster of the first server that has one.
 func (j *joiner) joinClusters() {
@@ -77,8 +79,12 @@ func (j *joiner) joinClusters() {
 	}
 }
 
-// trusted reports whether a member's word about others counts. A member whose disk was emptied, or that has ended, knows nothing.
-func (j *joiner) trusted(s *Status) bool { return s.Bootstrapped && !s.Wiped && s.Error == "" }
+// trusted reports whether a member's word about others counts. A member whose disk was emptied, that has ended, or that does
+// not know the cluster that others know, knows nothing.
+func (j *joiner) trusted(s *Status) bool {
+	known := slices.ContainsFunc(j.views, func(s *Status) bool { return s.Bootstrapped })
+	return !s.Wiped && s.Error == "" && (s.Bootstrapped || !known)
+}
 
 // findingsOf returns the findings of a member. Servers before v0.9.0 report only what is wrong with members.
 func findingsOf(s *Status) []Finding {
@@ -92,7 +98,7 @@ func findingsOf(s *Status) []Finding {
 		}
 	}
 	if s.SlowElection != "" {
-		all = append(all, Finding{Verdict: "timeout too short", Says: s.SlowElection})
+		all = append(all, Finding{Verdict: node.VerdictTimeout, Says: s.SlowElection})
 	}
 	return all
 }
@@ -210,7 +216,7 @@ func (j *joiner) joinRest() {
 	works := best.Role == "leader" && j.trusted(best) && !slices.ContainsFunc(findingsOf(best), func(f Finding) bool { return f.Verdict == node.VerdictNoQuorum })
 	for _, by := range j.views {
 		for _, f := range findingsOf(by) {
-			effect := f.Verdict == node.VerdictNoQuorum || f.Verdict == node.VerdictNoLeader || f.Verdict == "not begun"
+			effect := f.Verdict == node.VerdictNoQuorum || f.Verdict == node.VerdictNoLeader || f.Verdict == node.VerdictNotBegun
 			asLeader := f.Member == by.ID || f.Member == "" || by == best // of two members that differ, the leader names one
 			if !counts(f.Verdict) || works && effect || effect && j.trusted(best) && !j.trusted(by) || !asLeader ||
 				slices.ContainsFunc(j.found, func(d Diagnosed) bool { return d.Verdict == f.Verdict && d.Member == f.Member }) {
@@ -290,7 +296,8 @@ func (j *joiner) sorted() []Diagnosed {
 	return j.found
 }
 
-// explains returns a function that reports whether a finding is why the cluster does not serve. Without a leader, that is
+// explains returns a function that reports whether a finding is why the cluster does not serve. Before it has begun, that is what
+// is known about a member. Without a leader, that is
 // anything that is wrong with a member. Without a quorum, it is what is known about the members that do not count, if a majority
 // works once that is repaired. Of members that are only silent, nothing is known.
 func (j *joiner) explains() func(Diagnosed) bool {
@@ -300,6 +307,8 @@ func (j *joiner) explains() func(Diagnosed) bool {
 	degraded := func(d Diagnosed) bool { return d.Severity == node.Degraded }
 	known := func(d Diagnosed) bool { return degraded(d) && !counts(d.Verdict) && !isLink(d.Verdict) }
 	switch {
+	case is(node.VerdictNotBegun):
+		return known
 	case is(node.VerdictNoQuorum):
 		voters, up := 0, 0
 		for _, m := range j.views[0].Members {

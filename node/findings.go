@@ -47,7 +47,7 @@ func findsNotBegun(s *Status) []Finding {
 	if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 {
 		return nil
 	}
-	return about("not begun", "", s.LeaderReason)
+	return about(VerdictNotBegun, "", s.LeaderReason)
 }
 
 // works reports whether the cluster has begun, and this member has not lost its part in it.
@@ -73,7 +73,7 @@ func findsShortTimeout(s *Status) []Finding {
 	if !s.works() {
 		return nil
 	}
-	return about(verdictTimeout, "", s.SlowElection)
+	return about(VerdictTimeout, "", s.SlowElection)
 }
 
 func findsSettings(s *Status) (all []Finding) {

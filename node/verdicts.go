@@ -42,6 +42,7 @@ type Finding struct {
 // The verdicts that several packages name.
 const (
 	VerdictTwoClusters   = "two clusters"
+	VerdictNotBegun      = "not begun"
 	VerdictLinkCut       = "link cut"
 	VerdictNotConnected  = "not connected"
 	VerdictNotHeard      = "not heard"
@@ -53,7 +54,7 @@ const (
 	VerdictNoAnswer      = "no answer"
 	VerdictAppliesLate   = "applies late"
 	verdictOlderImage    = "older image"
-	verdictTimeout       = "timeout too short"
+	VerdictTimeout       = "timeout too short"
 	verdictNoRoom        = "no room"
 	verdictNoDescriptors = "no descriptors"
 )
@@ -98,7 +99,7 @@ var ofLostData = []verdict{
 		"put disks back until a majority of the voters runs on its own disks; empty nothing, start nothing anew"}, beside: findsMajorityLost},
 	{Verdict: Verdict{VerdictTwoClusters, Outage, false, "Members of two clusters with one name are dialing each other, or were asked together.",
 		"raftkv members --server URL, for each server: keep the cluster that has your data, and stop the members of the other one"}, says: saysOtherCluster, away: true},
-	{Verdict: Verdict{"not begun", Outage, true, "The cluster has not begun: it waits for members that have never answered.",
+	{Verdict: Verdict{VerdictNotBegun, Outage, true, "The cluster has not begun: it waits for members that have never answered.",
 		"start every member of the list, with the same list and the same cluster name"}, beside: findsNotBegun},
 	{Verdict: Verdict{verdictOlderImage, Degraded, false, "The member runs on an older copy of its disk, and has forgotten what it acknowledged.",
 		"put the newest disk of ID back; if it is lost: raftkv members replace ID, and start ID with an empty directory"}, says: saysOlderImage, away: true},
@@ -153,7 +154,7 @@ var ofMembers = []verdict{
 
 // ofTheCluster are the verdicts about elections: most of them are effects of those above.
 var ofTheCluster = []verdict{
-	{Verdict: Verdict{verdictTimeout, Degraded, true, "The election timeout is shorter than what the disks, the network or the processors need, so leaders are lost.",
+	{Verdict: Verdict{VerdictTimeout, Degraded, true, "The election timeout is shorter than what the disks, the network or the processors need, so leaders are lost.",
 		"restart the members one by one with the longer --election-timeout that the sentence above names"}, beside: findsShortTimeout},
 	{Verdict: Verdict{VerdictNoQuorum, Outage, true, "Fewer than a majority of the voters work together, so nothing can be written.",
 		"start the members that do not count, one by one, until a majority runs"}, beside: findsNoQuorum},
