@@ -157,8 +157,8 @@ const (
 	clockJumpFresh = 10 * time.Minute // so long a jump is a finding
 )
 
-// clockWatch compares the wall clock with the monotonic clock, which nobody can set, and which stands still while a machine is
-// suspended.
+// clockWatch compares the wall clock with the monotonic clock, which nobody can set, and which does not advance while a machine
+// is suspended.
 type clockWatch struct {
 	mu     sync.Mutex
 	before raft.Now // zero: none

@@ -232,33 +232,6 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// judge applies the table of verdicts to the members. It also fills in Tolerance, which depends on the verdicts.
-func (s *Status) judge() {
-	for i := range s.Members {
-		m := &s.Members[i]
-		if m.isSelf() {
-			m.hindered = s.hindered()
-		}
-		m.judge(s)
-		m.Replace = m.Replace && s.MajorityLost == ""
-	}
-	s.Tolerance = tolerance(s)
-}
-
-// hindered returns the hindrances that this member would report to a leader.
-func (s *Status) hindered() (h raft.Hindrance) {
-	if s.DiskStalled {
-		h |= raft.HinderedStalled
-	}
-	if s.suspected != "" {
-		h |= raft.HinderedSuspected
-	}
-	if s.FSMHangs {
-		h |= raft.HinderedFSM
-	}
-	return h
-}
-
 // heardTimeouts is a number of election timeouts. If a member is silent for longer, it counts as out of reach. If it lacks
 // entries for longer, it counts as behind.
 const heardTimeouts = 4

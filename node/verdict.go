@@ -10,6 +10,33 @@ import (
 	"github.com/coxswain/raft"
 )
 
+// judge applies the table of verdicts to the members. It also fills in Tolerance, which depends on the verdicts.
+func (s *Status) judge() {
+	for i := range s.Members {
+		m := &s.Members[i]
+		if m.isSelf() {
+			m.hindered = s.hindered()
+		}
+		m.judge(s)
+		m.Replace = m.Replace && s.MajorityLost == ""
+	}
+	s.Tolerance = tolerance(s)
+}
+
+// hindered returns the hindrances that this member would report to a leader.
+func (s *Status) hindered() (h raft.Hindrance) {
+	if s.DiskStalled {
+		h |= raft.HinderedStalled
+	}
+	if s.suspected != "" {
+		h |= raft.HinderedSuspected
+	}
+	if s.FSMHangs {
+		h |= raft.HinderedFSM
+	}
+	return h
+}
+
 // judge fills in the verdict of m, and whether m counts towards a quorum as a voter. If several verdicts apply to a member, the
 // first verdict becomes MemberStatus.Problem. A voter counts towards a quorum unless a verdict without Counts applies.
 func (m *MemberStatus) judge(s *Status) {

@@ -39,6 +39,7 @@ func TestDoctor_NamesAStalledAndASlowDisk(t *testing.T) {
 		disks := c.onDisksOfTheirOwn()
 		stalled := c.others(c.serving().ID)[0].ID
 		require.NoError(t, disks[stalled].StallSyncs(time.Hour))
+		t.Cleanup(func() { _ = disks[stalled].ResumeSyncs() }) // otherwise its member could not end
 		c.write()
 		c.diagnosed("disk stalled")
 	})
@@ -64,7 +65,7 @@ func TestDoctor_NamesAStalledAndASlowDisk(t *testing.T) {
 		for _, n := range c.Nodes {
 			require.NoError(t, disks[n.ID].StallSyncs(100*time.Millisecond))
 		}
-		c.More = func(n local.Node) []string { return []string{"--election-timeout", "10ms"} }
+		c.More = func(local.Node) []string { return []string{"--election-timeout", "10ms"} }
 		require.NoError(t, c.Start())
 		c.diagnosed("timeout too short")
 	})
@@ -92,14 +93,18 @@ func TestDoctor_NamesAProcessWithoutDescriptors(t *testing.T) {
 	}, patience, poll)
 }
 
+// A frozen process is not heard, until its connections are closed because it is silent: that may be soon.
 func TestDoctor_NamesAFrozenProcess(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} } // heard after four of them, and connected for eight seconds
-	frozen := c.others(c.serving().ID)[0]
+	leader := c.serving()
+	frozen := c.others(leader.ID)[0]
 	require.NoError(t, c.Process(frozen.ID).Freeze())
 	defer func() { require.NoError(t, c.Process(frozen.ID).Resume()) }()
-	c.diagnosed("not heard", c.leader("").ID)
+	require.Eventually(t, func() bool {
+		d := c.doctor(leader.ID)
+		return (d.Verdict == "not heard" || d.Verdict == "not connected") && d.Findings[0].Member == frozen.ID
+	}, patience, poll)
 }
 
 func TestDoctor_ClockJump(t *testing.T) {
