@@ -59,7 +59,7 @@ func (ch Change) validate() error {
 		p.add("Change.Patience", "%v; it takes 0 to %v", ch.Patience, patienceMax)
 	}
 	if d := ch.LeaseDuration; d != nil && (*d < 0 || *d > leaseMax) {
-		p.add("Change.LeaseDuration", "%v; it takes 0 to %v, and a leader less than its election timeout", *d, leaseMax)
+		p.add("Change.LeaseDuration", "%v; it takes 0 to %v, and at most 99 %% of the leader's election timeout", *d, leaseMax)
 	}
 	for _, m := range ch.Add {
 		p.joining("Change.Add", m)

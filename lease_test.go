@@ -215,17 +215,19 @@ func TestLease_APromiseDoesNotShortenAnEarlierOne(t *testing.T) {
 	assert.False(t, c.grantsPreVote(2))
 }
 
-// A restarted member has forgotten what it has promised, and waits as long as it may have. Its present configuration says
-// nothing about that.
+// A restarted member has forgotten what it has promised, and waits as long as it may have. Neither its present configuration nor
+// its present election timeout says anything about that: both may have been longer before.
 func TestLease_ARestartedMemberWaits(t *testing.T) {
-	c := restart(t, membersNamed("abc"), raft.HardState{Term: 2, Lease: leaseTime}, 1)
-	end := c.now + leaseTime
-	c.now = end - 1
-	assert.Empty(t, c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)}).Send)
-	c.now = end
-	c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)})
-	assert.EqualValues(t, 3, c.Leadership().Term)
-	assert.Equal(t, raft.Time(leaseTime), c.out.Write.Hard.Lease, "the stamp stays")
+	for _, stamp := range []raft.Time{leaseTime, 3 * electionTimeout} {
+		c := restart(t, membersNamed("abc"), raft.HardState{Term: 2, Lease: stamp}, 1)
+		end := c.now + stamp
+		c.now = end - 1
+		assert.Empty(t, c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)}).Send)
+		c.now = end
+		c.receive("c", 3, raft.VoteRequest{Last: id(9, 2)})
+		assert.EqualValues(t, 3, c.Leadership().Term)
+		assert.Equal(t, stamp, c.out.Write.Hard.Lease, "the stamp stays")
+	}
 }
 
 // A leader that has said that it stepped down is promised nothing: its heartbeats are late.

@@ -55,6 +55,10 @@ func filled(t *testing.T, v reflect.Value, at string) {
 			filled(t, v.Index(i), at)
 		}
 	case reflect.Struct:
+		if when, is := v.Interface().(time.Time); is {
+			assert.False(t, when.IsZero(), at)
+			return
+		}
 		for i := range v.NumField() {
 			filled(t, v.Field(i), at+"."+v.Type().Field(i).Name)
 		}

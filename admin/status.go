@@ -67,6 +67,8 @@ type Status struct {
 	Error        string         `json:"error,omitempty"` // why the node ended
 	// AppVersionMin is as in Members.
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
+	// TLS has the certificate and the authorities that the member uses. Nil: it has no certificate files, or runs an earlier release.
+	TLS *node.CertificateStatus `json:"tls,omitempty"`
 	// Findings are all verdicts that apply as seen from this member, causes before their effects. Servers report them from v0.9.0.
 	Findings []Finding `json:"findings,omitempty"`
 }
@@ -163,7 +165,7 @@ func describe(n node.Status, c raft.Configuration) Status {
 		status.LeaderURL = n.LeaderMember.Meta
 	}
 	if n.Certificate != nil {
-		status.Certificate = n.Certificate.Problem
+		status.Certificate, status.TLS = n.Certificate.Problem, n.Certificate
 	}
 	if n.Err != nil {
 		status.Error = n.Err.Error()

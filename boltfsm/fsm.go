@@ -1,6 +1,7 @@
 package boltfsm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 // Apply applies one command in the transaction of its batch, and returns the answer. It must be deterministic: it may read only
 // the transaction and the entry, whose Time is the clock of all members. It may give the entry's bytes to Put, but does not change
-// them, and leaves the bucket Reserved alone. An error ends the member, and nothing of the batch is stored; put the application's
+// them, may answer with bytes of the transaction, and leaves the bucket Reserved alone. An error ends the member, and nothing of the batch is stored; put the application's
 // own failures into the answer.
 type Apply func(tx *bolt.Tx, entry raft.Entry) (answer []byte, err error)
 
@@ -109,11 +110,13 @@ func (f *FSM) Apply(batch []raft.Entry, results [][]byte) error {
 
 // ApplyWith implements session.Durable: one transaction has the state, the sessions and the last entry in it.
 func (f *FSM) ApplyWith(batch []raft.Entry, results [][]byte, last raft.EntryID, changes func() []session.Change) error {
-	err := f.db.Update(func(tx *bolt.Tx) (err error) {
+	err := f.db.Update(func(tx *bolt.Tx) error {
 		for i, entry := range batch {
-			if results[i], err = f.apply(tx, entry); err != nil {
+			answer, err := f.apply(tx, entry)
+			if err != nil {
 				return err
 			}
+			results[i] = bytes.Clone(answer) // it may be bytes of the file, which change after the transaction
 		}
 		return errors.Join(store(tx, changes()), setApplied(tx, last))
 	})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -128,6 +129,21 @@ func TestFSM_ARestoreIsConfirmedBySync(t *testing.T) {
 	}
 }
 
+// A batch behind a restored state confirms that state. A later Sync does not go back to its entry: a restart would apply the batch again.
+func TestFSM_ABatchConfirmsARestore(t *testing.T) {
+	from := open(t, filepath.Join(t.TempDir(), "from"))
+	apply(t, from, 9, "a")
+	path := filepath.Join(t.TempDir(), "state")
+	f := open(t, path)
+	require.NoError(t, f.Restore(t.Context(), raft.EntryID{Term: 1, Index: 9}, bytes.NewReader(snapshot(t, from))))
+	apply(t, f, 10, "a")
+	last := raft.EntryID{Term: 1, Index: 10}
+	assert.Equal(t, last, applied(t, f))
+	require.NoError(t, f.Sync())
+	require.NoError(t, f.Close())
+	assert.Equal(t, last, applied(t, open(t, path)))
+}
+
 // A bad snapshot changes nothing.
 func TestFSM_ABadSnapshotIsRefused(t *testing.T) {
 	from := open(t, filepath.Join(t.TempDir(), "from"))
@@ -166,6 +182,26 @@ func TestFSM_StoresSessions(t *testing.T) {
 	assert.Equal(t, raft.EntryID{Term: 1, Index: 3}, applied(t, f))
 	require.NoError(t, f.RestoreWith(t.Context(), raft.EntryID{Term: 1, Index: 9}, bytes.NewReader(snapshot(t, f)), []session.Change{a}))
 	assert.Equal(t, []session.Change{a}, stored())
+}
+
+// An answer may be what the transaction reads. It is the same after later transactions.
+func TestFSM_AnAnswerOutlivesItsTransaction(t *testing.T) {
+	f, err := boltfsm.Open(filepath.Join(t.TempDir(), "state"), func(tx *bolt.Tx, e raft.Entry) ([]byte, error) {
+		b, err := tx.CreateBucketIfNotExists([]byte("values"))
+		if err != nil || string(e.Data) == "get" {
+			return b.Get([]byte("k")), err
+		}
+		return nil, b.Put([]byte("k"), e.Data)
+	}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	first := strings.Repeat("a", 3000)
+	apply(t, f, 1, first)
+	answer := apply(t, f, 2, "get")
+	for i := range raft.Index(10) {
+		apply(t, f, 3+i, strings.Repeat("b", 3000))
+	}
+	assert.Equal(t, first, string(answer))
 }
 
 func TestFSM_ViewReads(t *testing.T) {

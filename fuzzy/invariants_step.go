@@ -199,7 +199,7 @@ func (k *checker) checkElectionTimer(n *node, before *raft.CoreStatus, out *raft
 	if w.waits = max(w.waits, s.Election.Wait); w.cause == w.now {
 		w.waits = max(s.Election.Wait, before.Election.Wait)
 	}
-	limit := n.waitMost(before, w.waits)
+	limit := max(n.waitMost(before, w.waits), n.disk.hard.Lease) // a promise may outlast the timeout, see checkDrawn
 	// Late messages of a leader that has stepped down begin no wait, although they may name other successors.
 	beats := w.beat == w.now
 	if beats && s.Leader == "" { // heard and resigned in one step: the successors that it named cannot be seen any more
@@ -254,9 +254,10 @@ func (k *checker) checkWait(n *node, before *raft.CoreStatus, out *raft.Output) 
 // drawsMin is the number of election timeouts that the checker needs to see whether they are random.
 const drawsMin = 40
 
-// checkDrawn checks a newly drawn election timeout. It ignores shorter timers, because they belong to client requests.
+// checkDrawn checks a newly drawn election timeout. It ignores shorter timers, because they belong to client requests, and those
+// that may be the end of a promise. A member that has restarted with a shorter timeout still promises as much as before.
 func (k *checker) checkDrawn(n *node, before *raft.CoreStatus, timeout raft.Time) {
-	if timeout < n.timeout() || n.status.FSMHangs {
+	if timeout < n.timeout() || timeout <= n.disk.hard.Lease || n.status.FSMHangs {
 		return
 	}
 	if timeout > n.waitMost(before, n.timeout()) {

@@ -62,6 +62,13 @@ func (c *cluster) askForLeases() {
 	n.asksFor(&changing{Change: raft.Change{LeaseDuration: &d}}, 0, func(error) {})
 }
 
+// retime starts a member with another election timeout than before. What it may have promised does not depend on that.
+func (n *node) retime() {
+	if p := &n.c.profile; p.Leases.Duration > 0 && p.Node.Unequal > 1 {
+		n.faster = 1 + sim.Time(n.random.IntN(p.Node.Unequal))
+	}
+}
+
 // believes reports whether a reader on the member would now read by its lease, if the process ran.
 func (n *node) believes() bool {
 	return n.core != nil && n.lease != (raft.LeaderLease{}) && n.now().Mono < n.lease.Until

@@ -155,6 +155,7 @@ func (n *node) start() {
 		return
 	}
 	n.upgrade()
+	n.retime()
 	n.limits, n.given = n.usual, n.leaveOpen(n.list())
 	cfg := n.coreConfig()
 	n.learnLater()

@@ -5,10 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
-	"github.com/coxswain/raft/internal/files"
+	"github.com/coxswain/raft/internal/pemfiles"
 	"github.com/coxswain/raft/node"
 	"github.com/coxswain/raft/transport"
 )
@@ -52,7 +50,6 @@ func (e *CertificateError) Unwrap() error { return e.Err }
 const (
 	certificatePause  = time.Second         // between two looks at the files
 	certificateNotice = 30 * 24 * time.Hour // so long before its end, a certificate is a problem
-	certificateBytes  = 1 << 20             // the largest file
 )
 
 // certificates are those of one member. Only look uses the fields in the middle.
@@ -70,10 +67,23 @@ type certificates struct {
 	refusal atomic.Pointer[CertificateError] // of the newer contents; nil: there are none
 }
 
-// validity is when a chain of certificates ends.
+// validity is when the chain of a certificate ends, with the names of the authorities.
 type validity struct {
 	end  time.Time
 	leaf bool // the certificate itself ends then, and not one of its authorities
+
+	issuer  string   // of the certificate
+	trusted []string // the authorities whose certificates are accepted
+}
+
+// Check reads the files as the member does at its start, and returns what its status would say about them, or an error that
+// matches *CertificateError, with which it would not start.
+func (f CertificateFiles) Check(cluster string, id raft.NodeID) (*node.CertificateStatus, error) {
+	c, err := newCertificates(Config{Cluster: cluster, ID: id, TLS: f})
+	if err != nil {
+		return nil, err
+	}
+	return c.status(time.Now()), nil
 }
 
 // newCertificates reads the files for the first time.
@@ -181,6 +191,7 @@ func (c *certificates) status(now time.Time) *node.CertificateStatus {
 	until := c.until.Load()
 	left := until.end.Sub(now)
 	s := &node.CertificateStatus{NotAfter: until.end, DaysLeft: int(left / (24 * time.Hour)), Refused: c.refusal.Load() != nil}
+	s.Issuer, s.Authorities = until.issuer, until.trusted
 	what, at := "an authority of "+c.files.Certificate, until.end.UTC().Format(time.RFC3339)
 	if until.leaf {
 		what = c.files.Certificate
@@ -203,34 +214,20 @@ func (c *certificates) status(now time.Time) *node.CertificateStatus {
 // read returns the contents of the files.
 func (f CertificateFiles) read() (contents [3][]byte, err error) {
 	for i, name := range []string{f.Authorities, f.Certificate, f.Key} {
-		if contents[i], err = readFile(name); err != nil {
+		if contents[i], err = pemfiles.Read(name); err != nil {
 			return contents, &CertificateError{File: name, Err: err}
 		}
 	}
 	return contents, nil
 }
 
-func readFile(name string) ([]byte, error) {
-	if err := files.CheckRegular(name); err != nil { // opening a named pipe would wait for a writer
-		return nil, err
-	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > certificateBytes {
-		err = fmt.Errorf("%d bytes; it takes at most %d", info.Size(), certificateBytes)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(name)
-}
-
 // take checks the contents and uses them from now on. If it returns an error, nothing has changed.
 func (c *certificates) take(contents [3][]byte, now time.Time) error {
-	authorities, err := certificatesIn(contents[0])
+	authorities, err := pemfiles.Certificates(contents[0])
 	if err != nil {
 		return &CertificateError{File: c.files.Authorities, Err: err}
 	}
-	if _, err = certificatesIn(contents[1]); err != nil {
+	if _, err = pemfiles.Certificates(contents[1]); err != nil {
 		return &CertificateError{File: c.files.Certificate, Err: err}
 	}
 	pair, err := tls.X509KeyPair(contents[1], contents[2])
@@ -245,34 +242,14 @@ func (c *certificates) take(contents [3][]byte, now time.Time) error {
 	if err != nil {
 		return &CertificateError{File: c.files.Certificate, Err: err}
 	}
+	until.issuer = pair.Leaf.Issuer.String()
+	for _, a := range authorities {
+		until.trusted = append(until.trusted, a.Subject.String())
+	}
 	c.read = contents
 	c.until.Store(until)
 	c.config.Store(&tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots})
 	return nil
-}
-
-// certificatesIn returns the certificates in a PEM file. Part of a file is refused, because crypto/x509 would silently leave
-// out the certificate that is cut off.
-func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
-	begun, complete := bytes.Count(text, []byte("-----BEGIN ")), 0
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		complete++
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		one, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d in it: %w: put a complete file in its place", len(all)+1, err)
-		}
-		all = append(all, one)
-	}
-	switch {
-	case begun != complete:
-		return nil, fmt.Errorf("it is incomplete: %d PEM blocks begin, and %d can be read: put a complete file in its place", begun, complete)
-	case len(all) == 0:
-		return nil, errors.New("there is no certificate in it: was it mixed up with the key?")
-	}
-	return all, nil
 }
 
 // verify checks that the other members would accept the certificate, and returns when its chain ends.

@@ -123,6 +123,22 @@ func TestCertificates_AMemberDoesNotStartOnBadFiles(t *testing.T) {
 	}
 }
 
+// Check says what a start would say, and names the authorities.
+func TestCertificates_CheckIsWhatAStartWouldSay(t *testing.T) {
+	for _, row := range badFiles {
+		ca := testca.New(t)
+		cfg := certified(t, ca)
+		s, err := cfg.TLS.Check(cfg.Cluster, cfg.ID)
+		require.NoError(t, err)
+		assert.Empty(t, s.Problem)
+		assert.Equal(t, "CN=test", s.Issuer)
+		assert.Equal(t, []string{"CN=test"}, s.Authorities)
+		row.edit(t, ca, cfg.TLS)
+		_, err = cfg.TLS.Check(cfg.Cluster, cfg.ID)
+		assert.ErrorContains(t, err, row.says, row.rule)
+	}
+}
+
 // A running member keeps what it has, says so loudly, and takes good files as soon as they are there.
 func TestCertificates_ARunningMemberKeepsTheFormerFiles(t *testing.T) {
 	for _, row := range badFiles {

@@ -83,6 +83,9 @@ func (n *Node) changeAnywhere(ctx context.Context, c raft.Change, ifIndex raft.I
 		return Members{}, err
 	}
 	config, err := raft.DecodeConfiguration(r.Data)
+	if r.Index == 1 && config.Level == 1 {
+		config.Level = 0 // see changed
+	}
 	return Members{Configuration: config, Index: r.Index, Committed: true}, err
 }
 
@@ -108,10 +111,13 @@ func metaProblem(c raft.Change) error {
 	return nil
 }
 
+// changed returns the answer to a forwarded change. If that changes nothing, the members may still be those of the bootstrap, at
+// index 1 and feature level 0. The encoding of a configuration begins with level 1, which no configuration at index 1 has.
 func changed(m Members, err error) (raft.ForwardReply, error) {
 	if err != nil {
 		return raft.ForwardReply{}, err
 	}
+	m.Level = max(m.Level, 1)
 	return raft.ForwardReply{Index: m.Index, Data: m.Encode()}, nil
 }
 

@@ -193,6 +193,28 @@ func TestForward_TypedErrorsComeBack(t *testing.T) {
 		_, err = c.Node("n2").RemoveMember(within(t, time.Minute), "n7", node.ChangeOptions{})
 		require.ErrorAs(t, err, &unknown)
 		assert.Equal(t, []raft.NodeID{"n1", "n2", "n3"}, unknown.Known)
+		var tooLong *raft.LeaseTooLongError
+		_, err = c.Node("n2").SetLeaseDuration(within(t, time.Minute), time.Minute)
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, time.Minute, tooLong.Duration)
+	})
+}
+
+// A change that changes nothing is answered with the members, also while they are those of the bootstrap.
+func TestForward_AChangeOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := forwarding(t)
+		leadBy(t, c, "n1")
+		for _, level := range []uint64{0, 5} {
+			m, err := c.Node("n2").SetLeaseDuration(within(t, time.Minute), 0)
+			require.NoError(t, err)
+			assert.Equal(t, c.Node("n1").Members(), m)
+			assert.Equal(t, level, m.Level)
+			_, err = c.Node("n2").SetLeaseDuration(within(t, time.Minute), time.Millisecond)
+			require.NoError(t, err)
+			_, err = c.Node("n2").SetLeaseDuration(within(t, time.Minute), 0)
+			require.NoError(t, err)
+		}
 	})
 }
 

@@ -90,6 +90,39 @@ func TestLease_EndsWithoutAQuorum(t *testing.T) {
 	})
 }
 
+// After a leader has crashed, nobody is elected before its lease would have ended, although the others have the news at once: a
+// promise runs from the arrival of the request.
+func TestLease_NobodyIsElectedBeforeItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := rafttest.New(t, 3, newBare)
+		switchLeases(t, c.Leader(), leaseTime)
+		for i := range 15 {
+			leader := c.Leader()
+			awaitLease(t, leader)
+			time.Sleep(time.Second + time.Duration(i)*7*time.Millisecond) // the followers have slept between two heartbeats
+			s, elected := leader.Status(), make(chan time.Time, 2)
+			for _, id := range c.IDs() {
+				if id == s.ID {
+					continue
+				}
+				go func() {
+					for now := range c.Node(id).Watch(t.Context()) {
+						if now.Term > s.Term && now.Leader != "" {
+							elected <- time.Now()
+							return
+						}
+					}
+				}()
+			}
+			synctest.Wait()
+			end := time.Now().Add(s.Lease)
+			c.Crash(s.ID)
+			assert.GreaterOrEqual(t, (<-elected).Sub(end), time.Duration(0))
+			c.Start(s.ID)
+		}
+	})
+}
+
 // The lease is published before the answers to callers: a read after the answer to a write sees the write, on whichever
 // goroutine.
 func TestLease_IsPublishedBeforeTheAnswers(t *testing.T) {

@@ -26,7 +26,9 @@ import (
 // Leadership also ends for f when a transfer begins, for whatever reason. f then has Config.RunAsLeaderStopMax to return, and
 // the target is not told to campaign before. A transfer may fail: then f is called again, in the same term. The same applies to
 // Close, which does not wait longer for f than the transfer does. If f calls TransferLeadership or Close, that call waits for f
-// just as long, so f should do so only with its own context, or return instead.
+// just as long, so f should do so only with its own context, or return instead. If f proposes after its context has been
+// cancelled by a planned transfer, with another context, the proposal is held until the transfer ends, which waits for f: both
+// wait for Config.RunAsLeaderStopMax. So f should propose with its own context, too.
 //
 // With leases, f runs only within a lease of its term: its context is cancelled when the lease ends, unless it was renewed, and
 // raft.LeaseEnd tells when that is. The context has no deadline. f is called again once the lease is back.

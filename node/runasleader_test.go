@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -133,6 +134,8 @@ func (g *gated) Apply(batch []raft.Entry, results [][]byte) error {
 func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
+		open := sync.OnceFunc(func() { close(gate) })
+		defer open() // also if the test fails
 		c, j := rafttest.New(t, 3, func() raft.FSM { return &gated{gate: gate} }), newJobs()
 		old := c.Leader()
 		c.Converge()
@@ -154,7 +157,7 @@ func TestRunAsLeader_BeginsOnceEverythingBeforeIsApplied(t *testing.T) {
 		j.run(t.Context(), next)
 		time.Sleep(time.Second)
 		require.Empty(t, j.shifts)
-		close(gate)
+		open()
 		s := <-j.shifts
 		assert.Equal(t, []string{"held"}, c.FSM(s.member).(*gated).list())
 		s.end <- nil
@@ -382,6 +385,60 @@ func TestRunAsLeader_SeveralAreIndependent(t *testing.T) {
 		require.Empty(t, transferred, "the other one still runs")
 		two.end <- nil
 		require.NoError(t, <-transferred)
+	})
+}
+
+// A function of an earlier term that still runs does not hide one of the present term from a transfer.
+func TestRunAsLeader_ATransferWaitsForTheLatestFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, j := rafttest.New(t, 3, newJournal), newJobs()
+		n := c.Leader()
+		j.run(t.Context(), n)
+		j.run(t.Context(), n)
+		late, one := <-j.shifts, <-j.shifts
+		transferred := transfer(c, n, "")
+		one.cause(t)
+		one.end <- nil
+		require.NoError(t, <-transferred, "it waits no longer for the other one")
+		require.NoError(t, <-transfer(c, c.Leader(), n.Status().ID))
+		two := <-j.shifts
+		require.Greater(t, two.term, late.term)
+		transferred = transfer(c, n, "")
+		two.cause(t)
+		time.Sleep(900 * time.Millisecond)
+		require.Empty(t, transferred)
+		two.end <- nil
+		require.NoError(t, <-transferred)
+		late.end <- nil
+	})
+}
+
+// When a step ends the leadership, the context ends before anything else shows that.
+func TestRunAsLeader_TheContextEndsBeforeTheStepIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var present *shift
+		seen := 0
+		c, j := startAll(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
+			id := cfg.ID
+			cfg.Logger = &hearing{hclog.NewNullLogger(), func(msg string, args []any) {
+				mu.Lock()
+				defer mu.Unlock()
+				if msg == "leadership changed" && args[3] != "leader" && present != nil && present.member == id {
+					seen++
+					assert.Error(t, present.ctx.Err())
+				}
+			}}
+		}}), newJobs()
+		j.run(t.Context(), c.Leader())
+		s := <-j.shifts
+		mu.Lock()
+		present = s
+		mu.Unlock()
+		c.Isolate(s.member)
+		s.cause(t)
+		c.Await("the step to be seen", func() bool { mu.Lock(); defer mu.Unlock(); return seen > 0 })
+		s.end <- nil
 	})
 }
 

@@ -160,6 +160,10 @@ type CertificateStatus struct {
 	// then, and is negative afterwards.
 	NotAfter time.Time `json:"not_after"`
 	DaysLeft int       `json:"days_left"`
+	// Issuer is the name of the authority that has issued the certificate. Authorities are the names of those whose certificates
+	// this member accepts. While the authority of a cluster is changed, they tell how far each member is.
+	Issuer      string   `json:"issuer"`
+	Authorities []string `json:"authorities"`
 	// Refused reports that the files have been changed, but are not used, because they do not fit. The former ones stay in use.
 	Refused bool `json:"refused"`
 	// Problem says in one sentence what to do: from 30 days before NotAfter on, and while Refused is set. Otherwise it is "".

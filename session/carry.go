@@ -107,7 +107,7 @@ func (o outcome) command(r sessions.Request) (node.Result, error) {
 func (o outcome) error(r sessions.Request) error {
 	if o.err != nil {
 		if o.attempts && !errors.Is(o.err, node.ErrOutcomeUnknown) {
-			return errors.Join(node.ErrOutcomeUnknown, o.err)
+			return fmt.Errorf("%w; the last attempt: %w", node.ErrOutcomeUnknown, o.err) // which may say "not applied" of itself
 		}
 		return o.err
 	}

@@ -87,7 +87,7 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("raft: the table of sessions is full: the limit is %d (Limits.%s); not applied: close sessions, try again later, or raise the limit",
+	return fmt.Sprintf("raft: the table of sessions is full: the limit is %d (Limits.%s): close sessions, try again later, or raise the limit",
 		e.Limit, e.Setting)
 }
 

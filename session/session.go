@@ -18,13 +18,28 @@ import (
 type ID = sessions.ID
 
 // Limits bound the table of sessions, which is in the memory and in the snapshots of every member. They travel in the entry that
-// opens a session; those of the newest opening count. Zero fields take the defaults.
+// opens a session; those of the newest opening count. Zero fields take the defaults:
+//
+//	Sessions int           // open ones: 100,000
+//	Bytes    int64         // of all sessions and stored answers, about: 256 MiB
+//	Idle     time.Duration // without an entry, after which a session ends: 1 h
+//	Window   int           // commands of a session that may be without an answer at one time: 64
 type Limits = sessions.Limits
 
-// Durable is what Wrap asks of a raft.DurableFSM.
+// Durable is what Wrap asks of a raft.DurableFSM. Each method makes the state and the table of sessions durable in one step, or
+// neither:
+//
+//	// ApplyWith is called instead of Apply, also with an empty batch. After it has put the answers to the batch into results, it
+//	// calls changes once, and stores what that returns in the transaction of the batch. Applied returns last from then on.
+//	ApplyWith(batch []raft.Entry, results [][]byte, last raft.EntryID, changes func() []Change) error
+//	// RestoreWith is called instead of Restore. It also replaces all keys of the table by those of sessions.
+//	RestoreWith(ctx context.Context, id raft.EntryID, r io.Reader, sessions []Change) error
+//	// Sessions calls load for each stored key of the table, in any order, until load returns an error, which it returns. It is
+//	// called once, first. load copies key and value.
+//	Sessions(load func(key, value []byte) error) error
 type Durable = sessions.Durable
 
-// Change is one key of the table of sessions in the store of a Durable.
+// Change is one key of the table of sessions in the store of a Durable: Key and Value, nil if the key is to be deleted.
 type Change = sessions.Change
 
 // UnsupportedError refuses to wrap a raft.DurableFSM that is no Durable.

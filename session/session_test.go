@@ -153,6 +153,39 @@ func TestSession_ExpiresByTheStamps(t *testing.T) {
 	})
 }
 
+// refusing is a cluster that refuses attempts.
+type refusing struct {
+	*cluster
+	refusal error // nil: it does not
+}
+
+func (r *refusing) ProposeSession(ctx context.Context, entry []byte) (node.Result, error) {
+	if r.refusal != nil {
+		return node.Result{}, r.refusal
+	}
+	return r.cluster.ProposeSession(ctx, entry)
+}
+
+// A refusal says only that its own attempt is not applied. An earlier one may be.
+func TestSession_ARefusalBehindALostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &refusing{cluster: newCluster(t, nil)}
+		s, err := session.Open(context.Background(), c, session.Config{})
+		require.NoError(t, err)
+		for i, refusal := range []error{raft.ErrOverloaded, &node.NotLeaderError{}, raft.ErrClosed} {
+			c.refusal = nil
+			c.lose = func() bool { c.refusal = refusal; return true }
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			_, err = s.Propose(ctx, fmt.Append(nil, i))
+			require.ErrorIs(t, err, node.ErrOutcomeUnknown, refusal)
+			require.ErrorIs(t, err, refusal)
+			require.ErrorContains(t, err, "the last attempt: ")
+		}
+		assert.Equal(t, map[string]int{"0": 1, "1": 1, "2": 1}, c.counts())
+	})
+}
+
 // Propose waits while its number would be beyond the window, so that no command is refused for it.
 func TestSession_WaitsForItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,18 +322,21 @@ func TestSession_AMemberWithoutSessions(t *testing.T) {
 			c.Start(id)
 		}
 		ctx := context.Background()
-		if leader := c.Leader(); leader.Status().ID == plain {
-			require.NoError(t, leader.TransferLeadership(ctx, "n1"))
+		transfer := func(to raft.NodeID) { // a new leader may not have heard that member yet
+			c.Await("the leadership of "+string(to), func() bool {
+				leader := c.Leader()
+				return leader.Status().ID == to || leader.TransferLeadership(ctx, to) == nil
+			})
 		}
+		transfer("n1")
 		var none *node.NoSessionsError
 		_, err := session.Open(ctx, c.Node(plain), session.Config{})
 		require.ErrorAs(t, err, &none)
 		require.ErrorContains(t, err, "session.Wrap")
-		leader := c.Leader()
-		require.NoError(t, leader.TransferLeadership(ctx, plain))
+		transfer(plain)
 		_, err = session.Open(ctx, c.Node("n1"), session.Config{})
 		require.ErrorAs(t, err, &none, "the leader refuses it")
-		require.NoError(t, c.Node(plain).TransferLeadership(ctx, "n1"))
+		transfer("n1")
 		_, err = c.Node("n1").Propose(ctx, []byte("x"))
 		require.NoError(t, err)
 

@@ -147,9 +147,6 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 	}
 	mute, r := start(t, "x", transport.Options{})
 	r.Answer = func(context.Context, raft.Who) (raft.WhoReply, error) { return raft.WhoReply{}, errors.New("no") }
-	gone, err := net.Listen("tcp", loopback)
-	require.NoError(t, err)
-	require.NoError(t, gone.Close())
 	earlier := func(versions uint16, reason raft.RejectReason) []byte {
 		return transport.EncodeRejection(raft.Rejection{Reason: reason, From: firstOf("n2"), VersionsMin: 1, VersionsMax: versions})
 	}
@@ -159,7 +156,7 @@ func TestWho_WhateverAnswersInsteadIsAClearError(t *testing.T) {
 		says    string
 		is      error
 	}{
-		"nobody":                              {gone.Addr().String(), "refused", nil},
+		"nobody":                              {"127.0.0.1:1", "refused", nil},
 		"an address without a port":           {"127.0.0.1", "missing port", nil},
 		"an empty address":                    {"", "missing", nil},
 		"a host that there is not":            {"no-such-host.invalid:1", "no-such-host.invalid", nil},

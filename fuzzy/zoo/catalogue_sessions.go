@@ -34,6 +34,33 @@ var sessionRules = []Mutant{
 		value("session.go", `!c.committedOwn()`, `false`)).arranged().profiles("sessions").test(".", "TestSessions_WaitForTheFirstCommit"),
 	mutant("C74", "no session is opened beside an earlier release", "one is", "G25",
 		value("session.go", `c.membersOnOlderProtocol(next)`, `refusal{}`)).arranged().profiles("sessions").test(".", "TestSessions_AnEarlierRelease"),
+	tableBug("C75", "a floor that rises is stored, whenever that is", "only if the stamp is a new one",
+		before("internal/sessions/table.go", `t.unlink(s)
+	s.used = t.now`, `if s.used == t.now && t.newest == s { return }`)),
+	tableBug("C76", "all answers that are not known yet may be large", "one of them", instead("internal/sessions/fsm.go", `r.pending++`, `r.pending = 1`)),
+	tableBug("C77", "a restored table counts as before", "it counts the answers' bytes alone",
+		instead("internal/sessions/stored.go", `t.bytes += answerBytes + int64(len(data))`, `t.bytes += int64(len(data))`)),
+	tableBug("C78", "a command that is repeated within a batch gets its own answer", "that of another session with its number",
+		value("internal/sessions/fsm.go", `p.effect.session == repeated.session && p.effect.number == repeated.number`, `p.effect.number == repeated.number`)),
+	tableBug("C79", "a command raises the floor, although it is refused", "a full table raises none", instead("internal/sessions/table.go", `t.raise(s, floor)`, `if t.bytes < t.limits.Bytes { t.raise(s, floor) }`)),
+	tableBug("C80", "a removed session counts no longer", "its answers do",
+		before("internal/sessions/table.go", `t.bytes -= sessionBytes`, `for i := range s.answers { t.bytes += answerBytes + int64(len(s.answers[i].data)) }`)),
+	testedFile("C81", "a batch behind a restored state confirms it", "a later Sync stores the restored entry", "tests", "boltfsm", "TestFSM_ABatchConfirms",
+		before("boltfsm/fsm.go", `if err == nil {
+		f.restored = raft.EntryID{}
+	}
+	return err
+}
+
+func store(`, `return err`)),
+	testedFile("C84", "an attempt that may be applied makes the outcome unknown", "only if it is the last one", "tests", "session", "TestSession_ARefusalBehindALostAnswer",
+		before("session/carry.go", `o.attempts = o.attempts || errors.Is(`, `o.attempts = false`)),
+	testedFile("C85", "an answer outlives its transaction", "it is bytes of the file, which later transactions change", "tests", "boltfsm", "TestFSM_AnAnswerOutlives",
+		value("boltfsm/fsm.go", `bytes.Clone(answer)`, `answer`)),
+	testedFile("C82", "the floor rises over no number that is under way", "it rises over the last one", "tests", "session", "TestDurable_ACrashAfterAnyTransaction",
+		before("session/session.go", `if number > s.floor {`, `s.floor = max(s.floor, number)`)),
+	testedFile("C83", "a number is used once", "that of a command that was given up is used again", "tests", "session", "TestSession_ACommandThatIsGivenUp",
+		before("session/session.go", `before := s.floor`, `if number == s.next-1 && first.Err() != nil { s.next--; return }`)),
 }
 
 func tableBug(id, rule, bug string, edits ...Edit) Mutant {

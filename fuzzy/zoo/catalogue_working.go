@@ -18,6 +18,10 @@ var working = []Mutant{
 		value("transfer.go", `e.Term == c.hard.Term`, `e.Term > 0`)).arranged().or("TestTransfer_CatchesUpAfter"),
 	mutant("V87", "the target may catch up after the work has ended", "its time runs from the begin of the transfer", "TestTransfer",
 		value("transfer.go", `max(c.now.Mono, t.workUntil)`, `c.now.Mono`)).arranged().or("TestTransfer_WaitsForTheWork"),
+	mutant("V88", "a transfer that is not planned waits for the host's work, too", "only a planned one does", "N120",
+		value("transfer.go", `c.leader.workStopMax > 0`, `t.planned && c.leader.workStopMax > 0`)).arranged().profiles("elections", "forwards").or("TestTransfer_OfAStalledDisk").must(),
+	mutant("V89", "work begins once an entry of the term is applied", "it begins once one is committed", "N121",
+		value("transfer.go", `c.log.known(c.log.applied).Term == c.hard.Term`, `c.committedOwn()`)).arranged().profiles("elections", "forwards").or("TestMayWork").must(),
 
 	mutant("V90", "the core knows of the functions that run", "it is not told", "TestRunAsLeader",
 		value("node/node.go", `n.works.tell(batch[:0])`, `batch[:0]`)).arranged().outside("node", "TestRunAsLeader_ATransferWaits"),
@@ -47,4 +51,12 @@ var working = []Mutant{
 		value("node/runasleader.go", `held.Term != k.term || leading.Err() != nil`, `false`)).arranged().outside("node", "TestRunAsLeader_BeginsAnew"),
 	mutant("V100", "a lease that was renewed goes on", "the function ends with the first lease", "TestRunAsLeader",
 		instead("node/runasleader.go", `w.lapse = nil`, `w.lapse, w.lease = nil, &lease{}; w.lease.now.Store(&raft.LeaderLease{})`)).arranged().outside("node", "TestRunAsLeader_EndsWithTheLease"),
+	mutant("V101", "a context ends before its step shows", "it ends when the step has been carried out", "TestRunAsLeader",
+		instead("node/node.go", `n.works.follow(n.core)`, `_ = n`), before("node/node.go", `n.wakeAt(out.WakeAt)`, `n.works.follow(n.core)`)).
+		arranged().outside("node", "TestRunAsLeader_TheContextEndsBefore"),
+	mutant("V102", "a transfer waits for the function of the present term", "a function of an earlier term hides it", "TestRunAsLeader",
+		instead("node/runasleader.go", `e.Term = w.running[last].term`, `e.Term = w.running[0].term`)).arranged().outside("node", "TestRunAsLeader_ATransferWaitsForTheLatest"),
+	mutant("V103", "a transfer waits until a function has returned", "until it was cancelled", "TestRunAsLeader",
+		instead("node/runasleader.go", `e.Term = w.running[last].term`, `if !w.running[last].over { e.Term = w.running[last].term }`)).
+		arranged().outside("node", "TestRunAsLeader_ATransferWaits"),
 }

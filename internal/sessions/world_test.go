@@ -222,6 +222,7 @@ func entriesOf(rng *rand.Rand, count int) (log []raft.Entry) {
 	limits := Limits{
 		Sessions: 1 + rng.IntN(4), Bytes: []int64{500, 3000, 200_000, 1 << 30}[rng.IntN(4)], Idle: time.Duration(20 + rng.IntN(200)), Window: 1 + rng.IntN(5),
 	}
+	large := []uint64{7, 1 + rng.Uint64N(2)}[rng.IntN(2)] // one command of that many has a large answer
 	ids := []ID{{Index: 1}}
 	next := map[ID]uint64{}
 	stamp := int64(1)
@@ -253,7 +254,7 @@ func entriesOf(rng *rand.Rand, count int) (log []raft.Entry) {
 			id.Cluster[0] += byte(rng.IntN(2))
 			fallthrough
 		default:
-			e.Data = commandOf(rng, id, next).Encode()
+			e.Data = commandOf(rng, id, next, large).Encode()
 		}
 		log = append(log, e)
 	}
@@ -261,7 +262,7 @@ func entriesOf(rng *rand.Rand, count int) (log []raft.Entry) {
 }
 
 // commandOf returns a new command of a session or, often, an earlier one again, sometimes with a floor that is too high.
-func commandOf(rng *rand.Rand, id ID, next map[ID]uint64) Request {
+func commandOf(rng *rand.Rand, id ID, next map[ID]uint64, large uint64) Request {
 	n := next[id]
 	if n == 0 || rng.IntN(2) == 0 {
 		n++
@@ -271,7 +272,7 @@ func commandOf(rng *rand.Rand, id ID, next map[ID]uint64) Request {
 	}
 	floor := n - min(n-1, uint64(rng.IntN(6)))
 	data := fmt.Appendf(nil, "s%d.%d", id.Index, n)
-	if n%7 == 0 {
+	if n%large == 0 {
 		data = append(bytes.Repeat([]byte("!"), int(n*uint64(id.Index)%90)), data...)
 	}
 	return Request{Kind: Command, ID: id, Number: n, Floor: floor, Data: data}

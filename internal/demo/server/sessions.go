@@ -51,18 +51,20 @@ func sessionOf(h http.Header) (*session.Command, error) {
 func (s *Server) proposeIn(ctx context.Context, c session.Command, data []byte) (node.Result, error) {
 	c.Data = data
 	result, err := session.Do(ctx, s.node, c)
+	var answered *session.AnsweredError
+	var beyond *session.WindowError
 	switch {
 	case err == nil:
 		return result, nil
 	case errors.Is(err, session.ErrSessionExpired):
 		err = api.Errorf(api.SessionExpired, "open another with POST /session; read before you repeat this write in it: it may have been carried out before",
 			"session %v has ended, or is none of this cluster", c.ID)
-	case errors.Is(err, session.ErrSessionAnswered):
+	case errors.As(err, &answered):
 		err = api.Errorf(api.SessionAnswered, "give a new write a higher number",
-			"write %d is below a Session-Floor that was sent before, so its answer is no longer kept", c.Number)
-	case errors.Is(err, session.ErrSessionWindow):
-		err = api.Errorf(api.SessionWindow, "wait for answers to lower numbers, then repeat this write with the same number",
-			"write %d is too far above the Session-Floor", c.Number)
+			"write %d is below Session-Floor %d, which was sent before, so its answer is no longer kept", c.Number, answered.Floor)
+	case errors.As(err, &beyond):
+		err = api.Errorf(api.SessionWindow, "wait for answers to lower numbers, then repeat this write with the same number and a higher Session-Floor",
+			"write %d is not among the %d from Session-Floor %d on", c.Number, beyond.Window, beyond.Floor)
 	case errors.Is(err, node.ErrOutcomeUnknown):
 		err = api.Errorf(admin.OutcomeUnknown, "repeat it with the same Session-Number, here or at another member: it takes effect once", "%v", err)
 	}

@@ -76,14 +76,16 @@ func TestSession_BadHeadersSayWhatToSend(t *testing.T) {
 		r      response
 		code   admin.Code
 		status int
+		says   string
 	}{
-		{send("2", "2"), api.SessionAnswered, 409},
-		{send("100", "3"), api.SessionWindow, 409},
-		{m.do(t, "PUT", "/kv/k", "v", "Session", session.ID{Index: 7}.String(), "Session-Number", "1", "Session-Floor", "1"), api.SessionExpired, 410},
+		{send("2", "2"), api.SessionAnswered, 409, "write 2 is below Session-Floor 3"},
+		{send("100", "3"), api.SessionWindow, 409, "write 100 is not among the 64 from Session-Floor 3 on"},
+		{m.do(t, "PUT", "/kv/k", "v", "Session", session.ID{Index: 7}.String(), "Session-Number", "1", "Session-Floor", "1"), api.SessionExpired, 410, "has ended"},
 	} {
 		e := row.r.failure(t)
 		assert.Equal(t, row.code, e.Code)
 		assert.Equal(t, row.status, row.r.StatusCode)
+		assert.Contains(t, e.Message, row.says)
 		assert.NotEmpty(t, e.Remedy)
 		assert.True(t, api.Uncertain(&e), "an earlier copy may have been carried out")
 	}

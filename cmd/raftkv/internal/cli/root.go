@@ -129,7 +129,7 @@ disks of a majority, and the store works as long as a majority runs.
 	}
 	root.SetVersionTemplate("raftkv {{.Version}}\n")
 	root.SetFlagErrorFunc(usage.Flag)
-	root.AddCommand(newServe(streams), newDemo(streams), newMigrate())
+	root.AddCommand(newServe(streams), newDemo(streams), newMigrate(), newCerts())
 	var servers reach
 	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newDoctor, newSnapshot, newTransfer, newBench} {
 		cmd := asks(&servers)
