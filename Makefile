@@ -36,7 +36,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-forward bench-page measure measure-snapshots measure-members \
-	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable
+	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable single elections-short
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,9 +53,16 @@ picture: ## draw docs/results/demo.svg from a real run of the demo whose leader 
 # Tests with real processes wait most of the time: with three packages at once, something always computes. The pages of the lab,
 # in a browser for a minute, are left to "make race".
 test: program ## the quick loop: every test, without the race detector
-	$(TEST) -p 3 -parallel 4 -timeout 30m ./...
-	cd elections && $(TEST) -short . ./cmd/...
+	@$(call beside,elections-short); $(TEST) -p 3 -parallel 4 -timeout 30m ./...; $(both)
 	cd bench && $(TEST) -tags nopeers -short ./...
+
+elections-short:
+	cd elections && $(TEST) -short . ./cmd/...
+
+# Tests that only compute fill the time in which those with real processes wait, at a low priority, so that they disturb none. The
+# recipe fails if either fails.
+beside = nice -n 10 $(MAKE) --no-print-directory $(1) & beside=$$!
+both = code=$$?; wait $$beside && exit $$code
 
 # What all tests with real processes run.
 program:
@@ -89,7 +96,11 @@ portable:
 # and the simulators are tested with every invariant of the core on instead, as -race has it. With -short, tests of storage do
 # fewer rounds of the same, which find no other race; "make test" does all of them.
 race: program
-	@packages=$$($(GO) list ./...) && $(TEST) -p 3 -parallel 4 -timeout 30m -race -short $$(echo "$$packages" | grep -vE '/($(SINGLE)|$(PROCESSES))$$')
+	@packages=$$($(GO) list ./... | grep -vE '/($(SINGLE)|$(PROCESSES))$$') || exit 1; $(call beside,single); \
+		$(TEST) -p 3 -parallel 4 -timeout 30m -race -short $$packages; $(both)
+
+# What race runs beside the tests with real processes.
+single:
 	$(TEST) -race -run '$(WORKERS)' ./fuzzy ./cmd/raftlab
 	$(TEST) -timeout 30m -tags invariants . ./fuzzy
 	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m -tags invariants .

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -181,11 +182,13 @@ func (n late) TransferLeadership(context.Context, raft.NodeID) error {
 }
 
 func TestTransfer_ThroughAFollowerAnswersWithTheNextLeader(t *testing.T) {
-	n := late{newFake()}
-	n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Leader: "n2"}})
-	w := httptest.NewRecorder()
-	admin.Handler(n, admin.Options{}).ServeHTTP(w, direct(t.Context(), http.MethodPost, admin.TransferPath, ""))
-	assert.JSONEq(t, `{"leader":"n3"}`, w.Body.String())
+	synctest.Test(t, func(t *testing.T) {
+		n := late{newFake()}
+		n.SetStatus(node.Status{ID: "n1", Leadership: raft.Leadership{Leader: "n2"}})
+		w := httptest.NewRecorder()
+		admin.Handler(n, admin.Options{}).ServeHTTP(w, direct(t.Context(), http.MethodPost, admin.TransferPath, ""))
+		assert.JSONEq(t, `{"leader":"n3"}`, w.Body.String())
+	})
 }
 
 func TestTransfer_AnswersWithTheLeader(t *testing.T) {

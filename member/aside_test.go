@@ -1,14 +1,15 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -80,14 +81,23 @@ func TestFounding_ADamagedStoreIsKeptWithoutALeader(t *testing.T) {
 	damage(t, f.cfg[1].Dir)
 	f.cfg[1].SetAside = true
 	f.start(0)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.cfg[1].Logger = hclog.New(&hclog.LoggerOptions{Output: onWrite(func(line []byte) {
+		if bytes.Contains(line, []byte("is set aside once a leader confirms this member")) {
+			cancel()
+		}
+	})})
 	_, err := Start(ctx, f.cfg[1], &counter{})
 	require.ErrorAs(t, err, new(*raft.CorruptError))
 	aside, err := filepath.Glob(filepath.Join(f.cfg[1].Dir, "aside-*"))
 	require.NoError(t, err)
 	assert.Empty(t, aside)
 }
+
+// onWrite is called with what is written.
+type onWrite func([]byte)
+
+func (f onWrite) Write(b []byte) (int, error) { f(b); return len(b), nil }
 
 // damage overwrites the end of the log of a store.
 func damage(t *testing.T, dir string) {

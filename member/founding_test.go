@@ -26,7 +26,7 @@ import (
 )
 
 // patience is the longest time that these tests wait for something that takes a few seconds at most.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // found is a cluster whose members have one configuration, but for their id and where they are.
 type found struct {

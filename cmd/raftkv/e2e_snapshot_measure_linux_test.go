@@ -72,8 +72,7 @@ func (c cluster) measureRestart(t *testing.T) {
 	restarted := c.others(c.leader("").ID)[0]
 	c.caughtUp()
 	c.snapshot(restarted)
-	before, err := c.Status(t.Context(), restarted)
-	require.NoError(t, err)
+	before := c.status(restarted)
 	var took []time.Duration
 	for range 3 {
 		c.Kill(restarted.ID)
@@ -197,11 +196,9 @@ func windowOf(bytes int64) time.Duration {
 // measureTaking compares a leader that takes a snapshot with a leader that does not. The order of the windows is A B B A.
 func (c cluster) measureTaking(t *testing.T) {
 	leader := c.leader("")
-	before, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	before := c.status(leader)
 	c.snapshot(leader)
-	now, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	now := c.status(leader)
 	length := windowOf(now.Snapshot.Bytes)
 	takes := func() bool {
 		s, err := c.Status(t.Context(), leader)
@@ -222,8 +219,7 @@ func (c cluster) measureTaking(t *testing.T) {
 		p.add(t, leader.ID, first, second)
 		p.add(t, leader.ID, fourth, third)
 	}
-	after, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	after := c.status(leader)
 	t.Logf("taking a snapshot of %s: %v", size.Format(after.Snapshot.Bytes), &p)
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
@@ -232,16 +228,14 @@ func (c cluster) measureTaking(t *testing.T) {
 // away. In the other, this member is still away.
 func (c cluster) measureSending(t *testing.T) {
 	var p pairs
-	before, err := c.Status(t.Context(), c.leader(""))
-	require.NoError(t, err)
+	before := c.status(c.leader(""))
 	for range measuredRounds {
 		c.caughtUp()
 		leader := c.leader("")
 		c.sendOnce(t, &p, leader, c.others(leader.ID)[0], before.Keys)
 	}
 	c.caughtUp()
-	after, err := c.Status(t.Context(), c.leader(""))
-	require.NoError(t, err)
+	after := c.status(c.leader(""))
 	t.Logf("sending a snapshot of %s: %v; %d leader changes", size.Format(after.Snapshot.Bytes), &p, after.Term-before.Term)
 	assert.Equal(t, before.Term, after.Term, "nobody else had to lead")
 }
@@ -255,8 +249,7 @@ func (c cluster) sendOnce(t *testing.T, p *pairs, leader, away local.Node, keys 
 	}
 	c.sendAway(away, leader)
 	defer func() { require.NoError(t, c.Start(away.ID)) }()
-	now, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	now := c.status(leader)
 	length := windowOf(now.Snapshot.Bytes)
 	first := c.look(leader, length, keys, always)
 	c.snapshot(leader)
@@ -306,8 +299,7 @@ func (c cluster) footprint(n local.Node) (f footprint) {
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.Process(n.ID).PID()))
 	require.NoError(c.t, err)
 	f.descriptors = int64(len(files))
-	status, err := c.Status(c.t.Context(), n)
-	require.NoError(c.t, err)
+	status := c.status(n)
 	f.log = status.LogBytes
 	f.goroutines = c.metric(n, "go_goroutines")
 	return f
@@ -346,8 +338,7 @@ func TestMeasure_ASteadyHour(t *testing.T) {
 	require.NoError(t, err)
 	c, leader := startSnapshotting(t, "--snapshot-log-bytes", "16MiB", "--snapshot-tail-bytes", "4MiB")
 	c.fill(0, steadyKeys, measuredValue)
-	term, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	term := c.status(leader)
 	halves := [2]map[string]footprint{{}, {}}
 	writes := 0
 	for i := range steadySamples {
@@ -368,8 +359,7 @@ func TestMeasure_ASteadyHour(t *testing.T) {
 			assert.LessOrEqual(t, float64(took[1]), steadyGrowth*float64(took[0]), "%s: %s", n.ID, what)
 		}
 	}
-	end, err := c.Status(t.Context(), leader)
-	require.NoError(t, err)
+	end := c.status(leader)
 	assert.Equal(t, term.Term, end.Term, "nobody else had to lead")
 	t.Logf("%d writes in %.2f hours; the leader's log begins behind entry %d, its last snapshot has %s", writes, hours, end.Base, size.Format(end.Snapshot.Bytes))
 }

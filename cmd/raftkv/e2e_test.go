@@ -7,9 +7,11 @@
 package main_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -120,6 +122,27 @@ func startCluster(t *testing.T) (c cluster, leader local.Node) {
 	return c, c.leader("")
 }
 
+// startSteady is like startCluster, with a longer election timeout, because the test and others use the same processors.
+func startSteady(t *testing.T) (c cluster, leader local.Node) {
+	t.Helper()
+	c = newCluster(t)
+	c.More = func(local.Node) []string { return []string{"--election-timeout", steadyTimeout.String()} }
+	require.NoError(t, c.Start())
+	return c, c.leader("")
+}
+
+// steadyTimeout is the election timeout of startSteady.
+const steadyTimeout = time.Second
+
+// wokeLate reports that the machine let a member wait for so long that it may have lost its leader, or its leadership.
+func (c cluster) wokeLate() bool {
+	return slices.ContainsFunc(c.Nodes, func(n local.Node) bool {
+		log, err := os.ReadFile(filepath.Join(c.dir, n.ID+".log"))
+		require.NoError(c.t, err)
+		return bytes.Contains(log, []byte("the node woke late"))
+	})
+}
+
 // startMixed is like startCluster, but one member keeps its log in bbolt.
 func startMixed(t *testing.T) (c cluster, leader local.Node) {
 	t.Helper()
@@ -163,11 +186,17 @@ func (c cluster) await(n local.Node, what string, as func(api.Status) bool) {
 	}, c.patience, poll, "%s: %s", n.ID, what)
 }
 
+// status returns the status of a member that runs, once it answers.
+func (c cluster) status(n local.Node) (s api.Status) {
+	c.t.Helper()
+	c.await(n, "answers", func(now api.Status) bool { s = now; return true })
+	return s
+}
+
 // caughtUp waits until all members have applied all entries that the leader has committed at the time of the call.
 func (c cluster) caughtUp() {
 	c.t.Helper()
-	leader, err := c.Status(c.t.Context(), c.leader(""))
-	require.NoError(c.t, err)
+	leader := c.status(c.leader(""))
 	for _, n := range c.Nodes {
 		c.await(n, "catches up", func(s api.Status) bool { return s.Applied >= leader.Commit })
 	}
@@ -364,8 +393,7 @@ func TestEndToEnd_AFrozenLeaderIsReplacedAndComesBackAsAFollower(t *testing.T) {
 	w, verify := c.work()
 	for range 2 {
 		writes(t, w, 20)
-		before, err := c.Status(t.Context(), frozen)
-		require.NoError(t, err)
+		before := c.status(frozen)
 		began := time.Now()
 		p := c.Process(frozen.ID)
 		if err := p.Freeze(); err != nil {

@@ -33,6 +33,7 @@ type watched struct {
 	mu      sync.Mutex
 	taken   []Write
 	refused []Write
+	holding bool        // the next write is held, and those that its member makes after it
 	held    raft.NodeID // whose writes wait until release is closed; "": nobody's
 	holds   chan Write  // gets the first of them
 	release chan struct{}
@@ -44,6 +45,9 @@ func (w *watched) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	var write Write
 	_ = json.Unmarshal(body, &write)
 	w.mu.Lock()
+	if w.holding {
+		w.holding, w.held = false, write.From
+	}
 	held, release := w.held == write.From, w.release
 	w.mu.Unlock()
 	if held {
@@ -130,9 +134,9 @@ func TestExample_OnlyTheLatestLeaderWrites(t *testing.T) {
 		start(m.ID)
 	}
 
-	first := w.latest(ctx, t, "the first writes", func(last Write) bool { return last.Number > 3 })
+	w.latest(ctx, t, "the first writes", func(last Write) bool { return last.Number > 3 })
 	w.mu.Lock()
-	w.held = first.From
+	w.holding = true
 	w.mu.Unlock()
 	late := <-w.holds // its request is on its way when the process is suspended
 	if err := running[late.From].Freeze(); errors.Is(err, local.ErrNoFreeze) {

@@ -44,7 +44,7 @@ var ports = []Mutant{
 	mutant("X70", "a configuration that TLSSource returns is checked at each connection", "only the first one is", "N10",
 		value("transport/tls.go", `errors.Join(checkTLS(c)...)`, `error(nil)`)).arranged().outside("transport", "TLSSource_AFaulty"),
 	mutant("X71", "part of a file of certificates is refused", "the certificates that can be read are used", "N10",
-		value("member/certificates.go", `begun != complete`, `false`)).arranged().outside("member", "Certificates_"),
+		value("internal/pemfiles/pemfiles.go", `begun != complete`, `false`)).arranged().outside("member", "Certificates_"),
 	mutant("X72", "a member does not use the certificate of another member", "it does, and the others refuse it", "N10",
 		value("member/certificates.go", `c.check(leaf)`, `error(nil)`)).arranged().outside("member", "Certificates_"),
 	mutant("X42", "a member answers only requests for its own names", "it answers requests for any name", "N10",

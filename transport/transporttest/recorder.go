@@ -11,7 +11,7 @@ import (
 )
 
 // patience bounds every wait. It is long, so that a test fails only if the event never happens.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // resendAfter is how long a test waits before it resends a message that may have been lost.
 const resendAfter = 100 * time.Millisecond

@@ -102,47 +102,58 @@ func TestBody_ThatTricklesHoldsNoSlot(t *testing.T) {
 }
 
 func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
-	m := newMember(t, "n1")
-	first := m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
-	_, err := first.Read(make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))) // the body is being read
-	require.NoError(t, err)
-	for range server.BodiesMax {
-		m.raw(t, "PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
-	}
-	r := read(t, first)
-	assert.Equal(t, 429, r.StatusCode)
-	assert.Equal(t, admin.Overloaded, r.failure(t).Code)
-	assert.Equal(t, 200, m.do(t, "PUT", "/kv/k", "v").StatusCode)
+	synctest.Test(t, func(t *testing.T) {
+		dial := serve(t, rafttest.NewFake("n1", &kv.Store{}))
+		send := func(request string) net.Conn {
+			client := dial()
+			_, err := io.WriteString(client, request)
+			require.NoError(t, err)
+			return client
+		}
+		first := send("PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+		_, err := first.Read(make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))) // the body is being read
+		require.NoError(t, err)
+		for range server.BodiesMax {
+			send("PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx")
+		}
+		r := read(t, first)
+		assert.Equal(t, 429, r.StatusCode)
+		assert.Equal(t, admin.Overloaded, r.failure(t).Code)
+		assert.Equal(t, 200, read(t, send("PUT /kv/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nv")).StatusCode)
+	})
 }
 
-// served returns the client's end of a connection. The other end belongs to a server of the node.
-func served(t *testing.T, n *rafttest.Fake[*kv.Store]) net.Conn {
+// serve returns a function that connects to a server of the node. It returns the client's end of the connection.
+func serve(t *testing.T, n *rafttest.Fake[*kv.Store]) (dial func() net.Conn) {
 	web := server.New(n, n.FSM, http.NotFoundHandler()).HTTP()
-	client, accepted := net.Pipe()
-	listener := &onePipe{conns: make(chan net.Conn, 1)}
-	listener.conns <- accepted
+	listener := &pipes{conns: make(chan net.Conn)}
 	go func() { _ = web.Serve(listener) }()
-	t.Cleanup(func() { _ = client.Close(); _ = web.Close() })
-	return client
+	t.Cleanup(func() { _ = web.Close() })
+	return func() net.Conn {
+		client, accepted := net.Pipe()
+		t.Cleanup(func() { _ = client.Close() })
+		listener.conns <- accepted
+		return client
+	}
 }
 
-// onePipe is a listener that accepts the connections in the channel. They are pipes, because pipes obey the clock of a
-// synctest bubble.
-type onePipe struct{ conns chan net.Conn }
+// pipes is a listener that accepts the connections in the channel. They are pipes, because pipes obey the clock of a synctest
+// bubble.
+type pipes struct{ conns chan net.Conn }
 
-func (p *onePipe) Accept() (net.Conn, error) {
+func (p *pipes) Accept() (net.Conn, error) {
 	if conn, open := <-p.conns; open {
 		return conn, nil
 	}
 	return nil, net.ErrClosed
 }
 
-func (p *onePipe) Close() error   { close(p.conns); return nil }
-func (p *onePipe) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipes) Close() error   { close(p.conns); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestBody_HasADeadlineThatTricklingDoesNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := served(t, rafttest.NewFake("n1", &kv.Store{}))
+		client := serve(t, rafttest.NewFake("n1", &kv.Store{}))()
 		began := time.Now()
 		var trickling sync.WaitGroup
 		defer trickling.Wait()
@@ -168,7 +179,7 @@ func TestReply_ThatIsNotReadEndsItsConnection(t *testing.T) {
 		require.NoError(t, err)
 		_, err = n.Propose(t.Context(), data)
 		require.NoError(t, err)
-		client := served(t, n)
+		client := serve(t, n)()
 		_, err = io.WriteString(client, "GET /kv/k HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		require.NoError(t, err)
 		time.Sleep(server.ReplyTimeout + time.Second)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -347,28 +348,54 @@ func (n *blockingNode) Ready(context.Context) error {
 
 // While no leader is known, requests wait, but not so long that the client has no time left to ask another member.
 func TestRequest_WaitsForALeader(t *testing.T) {
-	m := newMember(t, "n2")
-	for _, row := range []struct{ method, path, body string }{
-		{"PUT", "/kv/k", "v"}, {"POST", "/transfer?to=n3", ""}, {"POST", "/members", `{"remove":[{"id":"n1"}]}`}, {"GET", "/kv/k", ""},
-	} {
-		m.SetStatus(node.Status{ID: "n2"})
-		m.Fail(&node.NotLeaderError{})
-		answered := make(chan response, 1)
-		go func() { answered <- m.do(t, row.method, row.path, row.body) }()
-		select {
-		case r := <-answered:
-			require.Fail(t, "it does not wait", "%s: %s", row.method, r.body)
-		case <-time.After(50 * time.Millisecond):
+	synctest.Test(t, func(t *testing.T) {
+		n := rafttest.NewFake("n2", &kv.Store{})
+		handler := server.New(n, n.FSM, http.NotFoundHandler())
+		do := func(method, path, body string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, direct(t.Context(), method, path, body))
+			return w
 		}
-		m.Fail(nil)
-		if row.method != "GET" { // a read tries again by itself
-			m.Leader <- raft.Leadership{Term: 1, Leader: "n1"}
+		for _, row := range []struct{ method, path, body string }{
+			{"PUT", "/kv/k", "v"}, {"POST", "/transfer?to=n3", ""}, {"POST", "/members", `{"remove":[{"id":"n1"}]}`}, {"GET", "/kv/k", ""},
+		} {
+			n.SetStatus(node.Status{ID: "n2"})
+			n.Fail(&node.NotLeaderError{})
+			answered := make(chan int, 1)
+			go func() { answered <- do(row.method, row.path, row.body).Code }()
+			synctest.Wait()
+			require.Empty(t, answered, "it waits: %s", row.method)
+			n.Fail(nil)
+			if row.method != "GET" { // a read tries again by itself
+				n.Leader <- raft.Leadership{Term: 1, Leader: "n1"}
+			}
+			assert.Equal(t, 200, <-answered, row.method)
 		}
-		assert.Equal(t, 200, (<-answered).StatusCode, row.method)
-	}
-	m.SetStatus(node.Status{ID: "n2"})
-	m.Fail(&node.NotLeaderError{})
-	assert.Equal(t, admin.NoLeader, m.do(t, "PUT", "/kv/k", "v").failure(t).Code)
+		n.SetStatus(node.Status{ID: "n2"})
+		n.Fail(&node.NotLeaderError{})
+		var e admin.Error
+		require.NoError(t, json.Unmarshal(do("PUT", "/kv/k", "v").Body.Bytes(), &e))
+		assert.Equal(t, admin.NoLeader, e.Code)
+	})
+}
+
+// slowLeader is a node whose leader has just become known, and confirms no read.
+type slowLeader struct{ *rafttest.Fake[*kv.Store] }
+
+func (n slowLeader) ReadIndex(ctx context.Context) (raft.Index, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// A write that has waited for a leader does not fail because a read would take too long.
+func TestRequest_AWriteDoesNotWaitForARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := slowLeader{rafttest.NewFake("n2", &kv.Store{})}
+		n.SetStatus(node.Status{ID: "n2"})
+		w := httptest.NewRecorder()
+		server.New(n, n.FSM, http.NotFoundHandler()).ServeHTTP(w, direct(t.Context(), "PUT", "/kv/k", "v"))
+		assert.Equal(t, 200, w.Code, w.Body)
+	})
 }
 
 // A member that was removed or emptied has no leader, and says why it serves nothing.
