@@ -29,7 +29,7 @@ TEST      = RAFTKV_PROGRAM='$(CURDIR)/bin/raftkv' $(GO) test -vet=off
 # Commands that need not be in the main module are in modules of their own.
 MODULES   = . elections bench
 # The packages that must build on every system; tests and benchmarks need not.
-PORTABLE  = . ./handshake ./forward ./joining ./node ./storage ./transport ./member ./boltfsm ./metrics ./admin ./rafttest ./cmd/raftkv
+PORTABLE  = . ./handshake ./forward ./joining ./node ./storage ./transport ./member ./boltfsm ./metrics ./admin ./rafttest ./cmd/raftkv ./cmd/raftctl
 # No file of theirs is for one architecture: one with 32 bits stands for them all.
 SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 

@@ -148,7 +148,7 @@ type RemovedError struct{ Index Index }
 
 func (e *RemovedError) Error() string {
 	return fmt.Sprintf("%v, by configuration %d: to let it join again, set its store aside (storage.SetAside) and add it, "+
-		"or start it with member.Config.Rejoin %d", ErrRemoved, e.Index, e.Index)
+		"or start it with member.Config.Rejoin %d: see docs/runbook.md#removed", ErrRemoved, e.Index, e.Index)
 }
 
 func (e *RemovedError) Unwrap() error { return ErrRemoved }

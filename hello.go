@@ -307,7 +307,7 @@ type StaleImageError struct{ Mark Mark }
 func (e *StaleImageError) Error() string {
 	return fmt.Sprintf("raft: this store is an older image of the member's disk, and has forgotten what it acknowledged "+
 		"(shown by member %q: %s); no restart helps: put the newest store back, or set this one aside "+
-		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember); member.Config.SetAside does the latter", e.Mark.By.ID, e.Mark.Detail)
+		"(storage.SetAside), start with an empty store and replace the member (Node.ReplaceMember); member.Config.SetAside does the latter: see docs/runbook.md#older-image", e.Mark.By.ID, e.Mark.Detail)
 }
 
 // ContradictedError ended the node, or refuses its start: a leader, or a member's account of a removal, contradicts what is
@@ -322,5 +322,5 @@ func (e *ContradictedError) Error() string {
 	}
 	return fmt.Sprintf("raft: %s contradicts what is committed here (%s): the cluster has lost acknowledged "+
 		"writes, and this store may be the last that holds them: keep a copy of it before you start "+
-		"the member with an empty store and replace it (Node.ReplaceMember)", by, e.Mark.Detail)
+		"the member with an empty store and replace it (Node.ReplaceMember): see docs/runbook.md#contradicted", by, e.Mark.Detail)
 }

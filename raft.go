@@ -64,7 +64,7 @@ func NewCore(cfg CoreConfig, stored Stored, now Now) (*Core, Output, error) {
 	if stored.Mark != nil {
 		return nil, Output{}, stored.Mark.Err()
 	}
-	if err := stored.check(); err != nil {
+	if err := stored.Check(); err != nil {
 		return nil, Output{}, err
 	}
 	c := &Core{

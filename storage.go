@@ -197,16 +197,17 @@ type CorruptError struct {
 func (e *CorruptError) Error() string {
 	if e.Where == "" {
 		return fmt.Sprintf("raft: %s is missing: %v; put the file back if it was moved, or else set the store aside "+
-			"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember); member.Config.SetAside does all of that", e.File, e.Reason)
+			"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember); member.Config.SetAside does all of that: see docs/runbook.md#ended", e.File, e.Reason)
 	}
 	return fmt.Sprintf("raft: %s is damaged at %s: %v; keep the file for inspection: set the store aside "+
-		"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember); member.Config.SetAside does all of that", e.File, e.Where, e.Reason)
+		"(storage.SetAside), start with an empty one and replace the member (Node.ReplaceMember); member.Config.SetAside does all of that: see docs/runbook.md#ended", e.File, e.Where, e.Reason)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Reason }
 
-// check returns an error if no member can start from the stored state.
-func (s *Stored) check() error {
+// Check returns an error if no member can start from the stored state: a *CorruptError, a *LaterVersionError, or one about what
+// a DurableFSM has applied.
+func (s *Stored) Check() error {
 	base, last := s.Log.Base.ID, s.Log.Last
 	if level := s.Log.config().Config.Level; level > featureLevelMax {
 		return laterLevel(level)

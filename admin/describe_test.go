@@ -72,6 +72,7 @@ func TestDescribe_LeavesNothingOut(t *testing.T) {
 	var status node.Status
 	fill(reflect.ValueOf(&status).Elem())
 	status.Err, status.Role = raft.ErrClosed, raft.Leader
+	status.Findings[0].Verdict = node.Verdicts()[0].Name
 	self := status.Members[0].Peer()
 	joint := raft.Configuration{Outgoing: []raft.Peer{self, {ID: "other"}}, Members: []raft.Member{{ID: "new", Incarnation: 7}}}
 	described := describe(status, joint)

@@ -69,6 +69,16 @@ type Status struct {
 	AppVersionMin uint64 `json:"app_version_min,omitempty"`
 	// TLS has the certificate and the authorities that the member uses. Nil: it has no certificate files, or runs an earlier release.
 	TLS *node.CertificateStatus `json:"tls,omitempty"`
+	// Findings are all verdicts that apply as seen from this member, causes before their effects. Servers report them from v0.9.0.
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Finding is a verdict of the table node.Verdicts that applies, as a member sees it.
+type Finding struct {
+	Verdict  string        `json:"verdict"`
+	Severity node.Severity `json:"severity"`
+	Member   string        `json:"member,omitempty"` // the member that it is about; empty: the cluster
+	Says     string        `json:"says"`
 }
 
 // Snapshot describes a member's newest snapshot and its work on snapshots.
@@ -146,6 +156,10 @@ func describe(n node.Status, c raft.Configuration) Status {
 	}
 	if n.Bootstrapped {
 		status.Cluster = n.Cluster.String()
+	}
+	for _, f := range n.Findings {
+		v, _ := node.VerdictNamed(f.Verdict)
+		status.Findings = append(status.Findings, Finding{f.Verdict, v.Severity, string(f.Member), f.Says})
 	}
 	if n.LeaderMember != nil {
 		status.LeaderURL = n.LeaderMember.Meta

@@ -166,14 +166,13 @@ func (n *node) start() {
 	binary.LittleEndian.PutUint64(cfg.NewCluster[:], n.random.Uint64()|1)
 	n.log = append(n.log[:0], n.disk.log...)
 	n.cache = pipeline.NewCache(stored.Log.Last.Index, n.c.profile.Node.CacheBytesMax)
-	n.applying, n.hang, n.duty = false, hang{}, duty{random: n.duty.random, number: n.duty.number}
+	n.applying, n.hang, n.ages, n.duty = false, hang{}, nil, duty{random: n.duty.random, number: n.duty.number}
 	n.resumeState()
 	n.base = n.disk.base.ID
 	if !n.beginVault() {
 		return
 	}
 	n.hosted.start()
-	n.ages = nil
 	n.wakeAt, n.armed, n.stepping, n.writing, n.merged = 0, 0, false, 0, raft.Write{}
 	n.hard, n.doomed = n.disk.hard, false
 	n.delays = delays{random: n.delays.random}

@@ -158,11 +158,32 @@ func (e *CertificateError) repeats(earlier *CertificateError) bool {
 
 // report logs the present problem once. Its text changes every day while a certificate comes to its end.
 func (c *certificates) report(now time.Time) {
-	if s := c.status(now); s.Problem != c.said {
-		if c.said = s.Problem; s.Problem != "" {
-			c.log.Error("the certificates of this member need attention", "problem", s.Problem)
-		}
+	s := c.status(now)
+	if s.Problem == c.said {
+		return
 	}
+	if c.said = s.Problem; s.Problem == "" {
+		c.log.Info("the certificates of this member are in order again")
+		return
+	}
+	for _, f := range findings("", s, now) {
+		v, _ := node.VerdictNamed(f.Verdict)
+		c.log.Error("the certificates of this member need attention", "verdict", v.Name, "problem", s.Problem, "see", v.Runbook())
+	}
+}
+
+// findings returns the verdicts about the certificate of a member.
+func findings(id raft.NodeID, s *node.CertificateStatus, now time.Time) (all []node.Finding) {
+	if s == nil || s.Problem == "" {
+		return nil
+	}
+	if s.NotAfter.Sub(now) <= certificateNotice {
+		all = append(all, node.Finding{Verdict: node.VerdictEndsSoon, Member: id, Says: s.Problem})
+	}
+	if s.Refused {
+		all = append(all, node.Finding{Verdict: node.VerdictNotUsed, Member: id, Says: s.Problem})
+	}
+	return all
 }
 
 // status returns what Status says about the certificates.

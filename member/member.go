@@ -212,11 +212,13 @@ func (m *Member) Node() *node.Node { return m.node }
 // TCP returns the transport, with its address and its counters. It is nil if Config.Transport was given.
 func (m *Member) TCP() *transport.TCP { return m.tcp }
 
-// Status is as node.Node.Status. With certificate files, it has the field Certificate. With Founders or Seeds, Missing also says
+// Status is as node.Node.Status. With certificate files, it has the field Certificate, and its
+// findings. With Founders or Seeds, Missing also says
 // what this member waits for until it is a member with a leader: who has not been found, and where it has looked.
 func (m *Member) Status() node.Status {
 	s := m.node.Status()
 	s.Certificate = m.Certificate()
+	s.Findings = append(s.Findings, findings(m.cfg.ID, s.Certificate, time.Now())...)
 	if m.seeker == nil {
 		return s
 	}

@@ -16,7 +16,7 @@ var (
 	ErrOutcomeUnknown = errors.New("raft: outcome unknown: the command may or may not be applied")
 	// ErrWiped: the disk of this member was emptied. Therefore the cluster's configuration names this member's id with
 	// another incarnation. The member does not count until the leader replaces it: see Node.ReplaceMember.
-	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; replace it: Node.ReplaceMember on the leader")
+	ErrWiped = errors.New("raft: the cluster knows this member with another incarnation: its disk was emptied; replace it: Node.ReplaceMember on the leader: see docs/runbook.md#emptied-disk")
 	// ErrNoTarget: leadership cannot be transferred to this voter, because there is no such voter or the leader has not heard
 	// from it. Nothing changed.
 	ErrNoTarget = errors.New("raft: leadership was not transferred: there is no such voter, or it has not been heard from")
@@ -62,9 +62,9 @@ type FSMError struct {
 
 func (e *FSMError) Error() string {
 	if e.Panic != nil {
-		return fmt.Sprintf("raft: FSM panicked in %s at entry %v: %v", e.Op, e.ID, e.Panic)
+		return fmt.Sprintf("raft: FSM panicked in %s at entry %v: %v: see docs/runbook.md#ended", e.Op, e.ID, e.Panic)
 	}
-	return fmt.Sprintf("raft: FSM failed in %s at entry %v: %v", e.Op, e.ID, e.Err)
+	return fmt.Sprintf("raft: FSM failed in %s at entry %v: %v: see docs/runbook.md#ended", e.Op, e.ID, e.Err)
 }
 
 func (e *FSMError) Unwrap() error { return e.Err }

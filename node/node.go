@@ -47,6 +47,8 @@ type Node struct {
 	files       raft.SnapshotStorage // the storage; nil: this member takes no snapshots
 	room        raft.RoomStorage     // the storage; nil: it does not know how much room the log has
 	disk        trouble              // why the disk is small, see Status.SmallDisk
+	slowDisk    slowDisk
+	clockWatch  clockWatch
 	roomWatch   roomWatch
 	taker       *taker
 	receiver    *receiver
@@ -149,6 +151,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.roomWatch.run)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.warnUntilBootstrapped)
+	n.wg.Go(n.watchProblems)
 	go n.run(first)
 	return n, nil
 }

@@ -34,6 +34,8 @@ type settings struct {
 	appVersion      uint64 // not compared: it differs during each upgrade
 }
 
+const protocolSetting = "protocol"
+
 // compared lists the settings that should be the same on all members. A value is "" if it is not known.
 var compared = []struct {
 	setting string
@@ -54,7 +56,7 @@ var compared = []struct {
 			"set the same transport.Options.FrameBytesMax on all members"},
 	{"snapshot support", func(s settings) string { return map[bool]string{true: "no", false: "yes"}[s.noSnapshots] },
 		"a member that is far behind needs a snapshot, and a member whose store keeps none can neither send nor receive it: use a store that keeps snapshots"},
-	{"protocol", func(s settings) string { return known(s.protocol) },
+	{protocolSetting, func(s settings) string { return known(s.protocol) },
 		"features that the older protocol lacks wait until that member is upgraded"},
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // Status is everything that a node knows, in one value. In its JSON, enumerations are names.
@@ -96,6 +97,10 @@ type Status struct {
 	// Certificate says how long this member can prove who it is. The node does not know it: package member fills it in, if there
 	// are certificate files. Otherwise it is nil.
 	Certificate *CertificateStatus
+	// Findings are all verdicts that apply to the cluster and its members, as seen from this member, causes before their effects.
+	// Package member adds those about certificates. Join the findings of all members before you judge a cluster: see
+	// admin.Diagnose.
+	Findings []Finding
 	// Err is the error that has ended the node or is about to end it. It is nil while the node runs.
 	Err error
 
@@ -103,6 +108,12 @@ type Status struct {
 	told, founds bool          // of a cluster: see Node.Heard; with Config.Founders
 	patience     time.Duration // heardTimeouts
 	appliesLate  time.Duration // see appliedIndex.late
+	timeout      time.Duration // Config.ElectionTimeout
+	slowWrite    time.Duration // see slowDisk; 0: the disk is fast enough
+
+	noDescriptors bool          // NoRoom, because the process has no file descriptor left
+	clockJump     time.Duration // see clockWatch; 0: none lately
+	clockJumpAt   time.Time
 }
 
 // MemberStatus is what a node knows about one member of its configuration.
@@ -151,10 +162,8 @@ type MemberStatus struct {
 	// Problem says in one sentence why the member does not count, as seen from the member that made this status. For the
 	// member that made this status, Problem says why it does not serve. Problem is "" if there is no problem.
 	Problem string
-	// Verdict is the name of Problem, for programs: "ended", "emptied disk", "lost entries", "not connected", "not heard",
-	// "suspected", "earlier release", "needs a snapshot", "no room", "disk stalled", "restoring", "FSM hangs", "hindered",
-	// "behind" or "applies late". Verdict is "" if there is no problem. Later releases may add names. A voter with any of
-	// these verdicts except the last does not count in Status.Tolerance.
+	// Verdict is the name of Problem, for programs: one of Verdicts. Verdict is "" if there is no problem. A voter whose verdict
+	// does not have Verdict.Counts does not count in Status.Tolerance.
 	Verdict string
 
 	settings    settings           // last announced settings
@@ -167,6 +176,8 @@ type MemberStatus struct {
 	refused     *raft.Rejection    // this member's rejection of it since the last connection; nil: none
 	hindered    raft.Hindrance     // why it does not count, as it reports itself
 	lags        time.Duration      // how long it has been behind the leader's log; 0: it is not
+
+	badCertificate bool // it is not connected because one of the two does not accept the other's certificate
 
 	excluded string // why it does not count as a voter; "": it counts
 	away     bool   // it is excluded because it cannot be reached
@@ -206,7 +217,10 @@ func (n *Node) Status() Status {
 		m := n.identity.leader(core.Leadership)
 		s.LeaderMember = &m
 	}
-	s.patience, s.appliesLate = heardTimeouts*n.cfg.ElectionTimeout, n.applied.late()
+	s.patience, s.appliesLate, s.timeout = heardTimeouts*n.cfg.ElectionTimeout, n.applied.late(), n.cfg.ElectionTimeout
+	s.noDescriptors = files.NoDescriptor(n.roomWatch.trouble.get())
+	s.slowWrite = n.slowDisk.median(time.Now(), n.cfg.ElectionTimeout)
+	s.clockJump, s.clockJumpAt = n.clockWatch.last(time.Now())
 	if core.Leader == "" { // with a leader, a majority works
 		s.MajorityLost = n.identity.majorityLost()
 	}
@@ -214,34 +228,8 @@ func (n *Node) Status() Status {
 	s.Missing = missing(core, s.Members)
 	s.judge()
 	s.LeaderReason = leaderReason(&s, n.history.lastReason())
+	s.Findings = findings(&s)
 	return s
-}
-
-// judge applies the table of verdicts to the members. It also fills in Tolerance, which depends on the verdicts.
-func (s *Status) judge() {
-	for i := range s.Members {
-		m := &s.Members[i]
-		if m.isSelf() {
-			m.hindered = s.hindered()
-		}
-		m.judge(s)
-		m.Replace = m.Replace && s.MajorityLost == ""
-	}
-	s.Tolerance = tolerance(s)
-}
-
-// hindered returns the hindrances that this member would report to a leader.
-func (s *Status) hindered() (h raft.Hindrance) {
-	if s.DiskStalled {
-		h |= raft.HinderedStalled
-	}
-	if s.suspected != "" {
-		h |= raft.HinderedSuspected
-	}
-	if s.FSMHangs {
-		h |= raft.HinderedFSM
-	}
-	return h
 }
 
 // heardTimeouts is a number of election timeouts. If a member is silent for longer, it counts as out of reach. If it lacks
@@ -305,7 +293,7 @@ func (n *Node) memberStatuses(core raft.CoreStatus, snapshots SnapshotStatus) []
 		n.addAnnounced(&s)
 		s.Replace = needsReplacement(s)
 		if peer.Err != nil {
-			s.ConnectionErr = peer.Err.Error()
+			s.ConnectionErr, s.badCertificate = peer.Err.Error(), ofCertificate(peer.Err)
 		}
 		out = append(out, s)
 	}

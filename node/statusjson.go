@@ -62,7 +62,18 @@ type statusJSON struct {
 
 	Certificate *CertificateStatus `json:"certificate"`
 
+	Findings []findingJSON `json:"findings"`
+
 	Err string `json:"error"`
+}
+
+// findingJSON is a Finding in the same form, with what the table says about its verdict.
+type findingJSON struct {
+	Verdict  string      `json:"verdict"`
+	Severity Severity    `json:"severity"`
+	Member   raft.NodeID `json:"member"` // "": the cluster
+	Says     string      `json:"says"`
+	Runbook  string      `json:"runbook"`
 }
 
 // changeJSON is a ChangeStatus in the same form.
@@ -175,6 +186,11 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		SmallDisk: s.SmallDisk, Tolerance: s.Tolerance,
 		Pending: s.Pending, PendingBytes: s.PendingBytes, Certificate: s.Certificate,
 		InOffice: s.InOffice.String(), Successors: append([]raft.NodeID{}, s.Successors...), Backoff: s.Backoff.String(), Caretaker: s.Caretaker,
+	}
+	out.Findings = make([]findingJSON, 0, len(s.Findings))
+	for _, f := range s.Findings {
+		v, _ := VerdictNamed(f.Verdict)
+		out.Findings = append(out.Findings, findingJSON{f.Verdict, v.Severity, f.Member, f.Says, v.Runbook()})
 	}
 	if s.Role == raft.Leader {
 		out.Cause = s.Cause.String()

@@ -42,6 +42,7 @@ func fullStatus() Status {
 		Bootstrapped: true, Missing: []string{"n3 has not answered"}, Wiped: true, SlowElection: "slow", MajorityLost: "gone", LeaderReason: "n1 leads",
 		DiskStalled: true, FSMHangs: true, NoRoom: "make room", SmallDisk: "small", Tolerance: "none", Pending: 5, PendingBytes: 500, Err: raft.ErrClosed,
 		InOffice: time.Minute, Cause: raft.CauseNews, Successors: []raft.NodeID{"n1", "n3"}, Backoff: 10 * time.Second, Caretaker: true,
+		Findings: []Finding{{"no room", "n1", "make room"}},
 		Certificate: &CertificateStatus{NotAfter: time.Unix(1700000000, 0).UTC(), DaysLeft: 9, Refused: true, Problem: "renew it",
 			Issuer: "CN=jobs", Authorities: []string{"CN=jobs"}},
 	}

@@ -10,54 +10,53 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// verdict is one problem that a member may have. Status, Node.Ready, the logs and raftkv take all their statements about a
-// member's health from the table of verdicts.
-type verdict struct {
-	name   string // MemberStatus.Verdict: a contract, like the keys of Status's JSON
-	counts bool   // a voter with this problem still counts towards a quorum
-	away   bool   // the member cannot be reached
-	// says returns the verdict as a sentence about m, from the point of view of s. It returns "" if m does not have this
-	// problem.
-	says   func(s *Status, m *MemberStatus) string
-	remedy string // what to do, if the sentence does not say it
+// judge applies the table of verdicts to the members. It also fills in Tolerance, which depends on the verdicts.
+func (s *Status) judge() {
+	for i := range s.Members {
+		m := &s.Members[i]
+		if m.isSelf() {
+			m.hindered = s.hindered()
+		}
+		m.judge(s)
+		m.Replace = m.Replace && s.MajorityLost == ""
+	}
+	s.Tolerance = tolerance(s)
 }
 
-// verdicts is the table. If several verdicts apply to a member, the first verdict becomes MemberStatus.Problem. Causes come
-// before their effects. A voter counts towards a quorum unless a verdict without counts applies.
-var verdicts = []verdict{
-	{name: "ended", says: saysEnded},
-	{name: "emptied disk", says: saysEmptied, away: true},
-	{name: "lost entries", says: saysStale, remedy: "replace it like one whose disk was lost"},
-	{name: "not connected", says: saysUnconnected, away: true},
-	{name: "not heard", says: saysUnheard, away: true},
-	{name: "suspected", says: saysSuspected},
-	{name: "earlier release", says: saysEarlier, remedy: "upgrade it"},
-	{name: "needs a snapshot", says: saysNeedsSnapshot},
-	{name: "no room", says: saysNoRoom}, // before "disk stalled", its effect on a write that waits for room
-	{name: "disk stalled", says: saysStalled},
-	{name: "restoring", says: saysRestoring},
-	{name: "FSM hangs", says: saysFSMHangs},
-	{name: "hindered", says: saysHindered}, // after the hindrances that have a name
-	{name: "behind", says: saysBehind},
-	{name: "applies late", says: saysAppliesLate, counts: true},
+// hindered returns the hindrances that this member would report to a leader.
+func (s *Status) hindered() (h raft.Hindrance) {
+	if s.DiskStalled {
+		h |= raft.HinderedStalled
+	}
+	if s.suspected != "" {
+		h |= raft.HinderedSuspected
+	}
+	if s.FSMHangs {
+		h |= raft.HinderedFSM
+	}
+	return h
 }
 
-// judge fills in the verdict of m, and whether m counts towards a quorum as a voter.
+// judge fills in the verdict of m, and whether m counts towards a quorum as a voter. If several verdicts apply to a member, the
+// first verdict becomes MemberStatus.Problem. A voter counts towards a quorum unless a verdict without Counts applies.
 func (m *MemberStatus) judge(s *Status) {
 	m.Verdict, m.Problem, m.excluded, m.away = "", "", "", false
 	for i := range verdicts {
 		v := &verdicts[i]
+		if v.says == nil {
+			continue
+		}
 		says := v.says(s, m)
 		if says == "" {
 			continue
 		}
 		if m.Verdict == "" {
-			m.Verdict, m.Problem = v.name, says
+			m.Verdict, m.Problem = v.Name, says
 			if v.remedy != "" && s.MajorityLost == "" {
 				m.Problem += ": " + v.remedy
 			}
 		}
-		if !v.counts && m.excluded == "" {
+		if !v.Counts && m.excluded == "" {
 			m.excluded, m.away = says, v.away
 		}
 	}
@@ -71,6 +70,81 @@ func saysEnded(s *Status, m *MemberStatus) string {
 		return ""
 	}
 	return fmt.Sprintf("it has ended: %v", s.Err)
+}
+
+func saysOlderImage(s *Status, m *MemberStatus) string {
+	var stale *raft.StaleImageError
+	switch {
+	case m.isSelf() && errors.As(s.Err, &stale):
+		return fmt.Sprintf("it has ended: %v", s.Err)
+	case m.isSelf() || m.Connected:
+		return ""
+	case m.refused != nil && m.refused.Reason == raft.RejectStaleStart:
+		return m.rejection(m.refused)
+	case m.refusal != nil && m.refusal.Reason == raft.RejectOwnImage:
+		return m.rejection(m.refusal)
+	}
+	return ""
+}
+
+func saysContradicted(s *Status, m *MemberStatus) string {
+	var contradicted *raft.ContradictedError
+	if !m.isSelf() || !errors.As(s.Err, &contradicted) {
+		return ""
+	}
+	return fmt.Sprintf("it has ended: %v", s.Err)
+}
+
+func saysRemoved(s *Status, m *MemberStatus) string {
+	if !m.isSelf() || !errors.Is(s.Err, raft.ErrRemoved) {
+		return ""
+	}
+	return fmt.Sprintf("it has ended: %v", s.Err)
+}
+
+func saysOtherCluster(_ *Status, m *MemberStatus) string {
+	if m.isSelf() || m.Connected {
+		return ""
+	}
+	for _, r := range []*raft.Rejection{m.refused, m.refusal} {
+		if r != nil && r.Reason == raft.RejectOtherCluster {
+			return m.rejection(r)
+		}
+	}
+	return ""
+}
+
+// rejection returns why the member is not connected, and what one of the two said when it rejected the other at their last
+// contact. That rejection may be the reason why the member has ended since then.
+func (m *MemberStatus) rejection(r *raft.Rejection) string {
+	why, said := cmp.Or(m.ConnectionErr, "it is not connected"), strings.TrimPrefix(r.Error(), "raft: ")
+	if strings.Contains(why, said) {
+		return why
+	}
+	return fmt.Sprintf("%s; when the two last met, %s", why, said)
+}
+
+func saysCertificate(_ *Status, m *MemberStatus) string {
+	if m.isSelf() || m.Connected || !m.badCertificate {
+		return ""
+	}
+	return m.ConnectionErr
+}
+
+// saysMoved applies if nobody listens at the address of a member that is heard nevertheless, because it dials this one.
+func saysMoved(s *Status, m *MemberStatus) string {
+	var wrong *raft.Rejection
+	switch {
+	case m.isSelf() || m.Connected:
+		return ""
+	case m.LastContact >= 0 && m.RefusedFor > m.LastContact+s.patience:
+		return fmt.Sprintf("it is heard, but not at its address %s: %s", m.Address, m.ConnectionErr)
+	case m.refusal != nil && m.refusal.Reason == raft.RejectWrongID:
+		wrong = m.refusal
+	default:
+		return ""
+	}
+	return fmt.Sprintf("another member, %s, is at its address %s", wrong.From.ID, m.Address)
 }
 
 // saysEmptied names no remedy, because MemberStatus.Replace or Status.MajorityLost gives the remedy.
@@ -91,19 +165,14 @@ func saysStale(_ *Status, m *MemberStatus) string {
 	return "it holds less than it has acknowledged"
 }
 
-// saysUnconnected adds why one of the two members rejected the other at their last contact. That rejection may be the reason
-// why the member has ended since then.
 func saysUnconnected(_ *Status, m *MemberStatus) string {
 	if m.isSelf() || m.Connected {
 		return ""
 	}
 	why := cmp.Or(m.ConnectionErr, "it is not connected")
 	for _, r := range []*raft.Rejection{m.refused, m.refusal} {
-		if r == nil {
-			continue
-		}
-		if said := strings.TrimPrefix(r.Error(), "raft: "); !strings.Contains(why, said) {
-			return fmt.Sprintf("%s; when the two last met, %s", why, said)
+		if r != nil && m.rejection(r) != why {
+			return m.rejection(r)
 		}
 	}
 	return why
@@ -175,12 +244,19 @@ func saysNeedsSnapshot(s *Status, m *MemberStatus) string {
 
 func saysNoRoom(s *Status, m *MemberStatus) string {
 	switch {
-	case m.isSelf():
+	case m.isSelf() && !s.noDescriptors:
 		return s.NoRoom
 	case m.hindered&raft.HinderedNoRoom != 0:
 		return "its disk has no room for more entries of the log: make room, and it continues by itself"
 	}
 	return ""
+}
+
+func saysNoDescriptors(s *Status, m *MemberStatus) string {
+	if !m.isSelf() || !s.noDescriptors {
+		return ""
+	}
+	return s.NoRoom
 }
 
 func saysStalled(_ *Status, m *MemberStatus) string {

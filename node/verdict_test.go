@@ -2,15 +2,11 @@ package node
 
 import (
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
 	"time"
 
 	expect "github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
 )
@@ -22,8 +18,23 @@ var verdictCases = map[string]struct {
 	know func(s *Status, m *MemberStatus)
 	says string
 }{
-	"ended":           {true, func(s *Status, _ *MemberStatus) { s.Err = raft.ErrClosed }, "it has ended: " + raft.ErrClosed.Error()},
-	"emptied disk":    {true, func(s *Status, _ *MemberStatus) { s.Wiped = true }, "its disk was emptied: the cluster knows it with another incarnation"},
+	"ended":        {true, func(s *Status, _ *MemberStatus) { s.Err = raft.ErrClosed }, "it has ended: " + raft.ErrClosed.Error()},
+	"emptied disk": {true, func(s *Status, _ *MemberStatus) { s.Wiped = true }, "its disk was emptied: the cluster knows it with another incarnation"},
+	"older image": {false, func(_ *Status, m *MemberStatus) {
+		m.Connected, m.ConnectionErr, m.refused = false, "connection refused", &raft.Rejection{Reason: raft.RejectStaleStart}
+	}, "connection refused; when the two last met, " + strings.TrimPrefix((&raft.Rejection{Reason: raft.RejectStaleStart}).Error(), "raft: ")},
+	"contradicted": {true, func(s *Status, _ *MemberStatus) { s.Err = &raft.ContradictedError{} }, "it has ended: " + (&raft.ContradictedError{}).Error()},
+	"removed":      {true, func(s *Status, _ *MemberStatus) { s.Err = &raft.RemovedError{Index: 7} }, "it has ended: " + (&raft.RemovedError{Index: 7}).Error()},
+	"two clusters": {false, func(_ *Status, m *MemberStatus) {
+		m.Connected, m.refusal = false, &raft.Rejection{Reason: raft.RejectOtherCluster}
+	}, "it is not connected; when the two last met, " + strings.TrimPrefix((&raft.Rejection{Reason: raft.RejectOtherCluster}).Error(), "raft: ")},
+	"certificate refused": {false, func(_ *Status, m *MemberStatus) {
+		m.Connected, m.ConnectionErr, m.badCertificate = false, "tls: unknown authority", true
+	}, "tls: unknown authority"},
+	"address changed": {false, func(_ *Status, m *MemberStatus) {
+		m.Connected, m.ConnectionErr, m.Address, m.RefusedFor, m.LastContact = false, "connection refused", "n3:1", 9*time.Second, time.Second
+	}, "it is heard, but not at its address n3:1: connection refused"},
+	"no descriptors":  {true, func(s *Status, _ *MemberStatus) { s.NoRoom, s.noDescriptors = "too many open files", true }, "too many open files"},
 	"lost entries":    {false, func(_ *Status, m *MemberStatus) { m.State = "stale" }, "it holds less than it has acknowledged: replace it like one whose disk was lost"},
 	"not connected":   {false, func(_ *Status, m *MemberStatus) { m.Connected = false }, "it is not connected"},
 	"not heard":       {false, func(_ *Status, m *MemberStatus) { m.LastContact = time.Minute }, "it has not been heard for 1m0s"},
@@ -49,9 +60,14 @@ func hindered(by raft.Hindrance) func(*Status, *MemberStatus) {
 
 // A voter that cannot be part of a quorum does not count in Status.Tolerance, and the sentence names it and the reason.
 func TestVerdicts_DecideWhoCounts(t *testing.T) {
+	judged := 0
 	for _, v := range verdicts {
-		row, found := verdictCases[v.name]
-		if !expect.True(t, found, "no case for %q", v.name) {
+		if v.says == nil {
+			continue
+		}
+		judged++
+		row, found := verdictCases[v.Name]
+		if !expect.True(t, found, "no case for %q", v.Name) {
 			continue
 		}
 		s := seenFrom(raft.Leader, 3, "n2", "n3")
@@ -62,14 +78,14 @@ func TestVerdicts_DecideWhoCounts(t *testing.T) {
 		}
 		row.know(&s, m)
 		s.judge()
-		expect.Equal(t, v.name, m.Verdict)
-		expect.Equal(t, row.says, m.Problem, v.name)
-		expect.Equal(t, v.counts, strings.HasPrefix(s.Tolerance, "the cluster survives 1 failure more: 3 of 3 voters"), "%s: %s", v.name, s.Tolerance)
+		expect.Equal(t, v.Name, m.Verdict)
+		expect.Equal(t, row.says, m.Problem, v.Name)
+		expect.Equal(t, v.Counts, strings.HasPrefix(s.Tolerance, "the cluster survives 1 failure more: 3 of 3 voters"), "%s: %s", v.Name, s.Tolerance)
 		if why, named := strings.CutPrefix(s.Tolerance, "none: 2 of 3 voters count, and the next failure stops the cluster; n3 does not count"); named {
 			expect.NotEmpty(t, why)
 		}
 	}
-	expect.Len(t, verdictCases, len(verdicts))
+	expect.Len(t, verdictCases, judged)
 }
 
 // With two of three disks full, nothing can be written, and Status.Tolerance must say that the cluster does not work.
@@ -120,21 +136,21 @@ func TestVerdicts_TheLastRejectionIsShownAfterTheConnection(t *testing.T) {
 	}
 }
 
-// Programs read the names: the documentation of MemberStatus.Verdict lists all of them.
-func TestVerdicts_AreDocumented(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "status.go", nil, parser.ParseComments)
-	require.NoError(t, err)
-	var doc string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && f.Names[0].Name == "Verdict" {
-			doc = strings.Join(strings.Fields(f.Doc.Text()), " ")
-		}
-		return true
-	})
-	for _, v := range verdicts {
-		expect.Contains(t, doc, `"`+v.name+`"`)
+// Each row says all that an operator needs, and no name, which is also the heading in the runbook, appears twice.
+func TestVerdicts_AreComplete(t *testing.T) {
+	names := map[string]bool{}
+	for _, v := range Verdicts() {
+		expect.False(t, names[v.Name], v.Name)
+		names[v.Name] = true
+		expect.NotEmpty(t, v.Means, v.Name)
+		expect.NotEmpty(t, v.Next, v.Name)
+		expect.Contains(t, []Severity{Outage, Degraded, Notice}, v.Severity, v.Name)
+		found, known := VerdictNamed(v.Name)
+		expect.True(t, known)
+		expect.Equal(t, v, found)
 	}
-	expect.Equal(t, len(verdicts), strings.Count(strings.ReplaceAll(doc, `""`, ""), `"`)/2, "each name once")
+	_, known := VerdictNamed("of a later release")
+	expect.False(t, known)
 }
 
 // If leaders are lost too often, the status says so even while there is a leader, and suggests a long enough timeout. A

@@ -180,10 +180,12 @@ func (w *writer) makeDurable(write raft.Write, memory *raft.Sightings, mark *raf
 				Commit: w.commit, Memory: memory, Mark: first,
 			})
 		})
+		took := time.Since(began)
 		if err != nil {
 			return &StorageError{Op: "write", Err: err}
 		}
-		n.counters.wrote(write, time.Since(began))
+		n.counters.wrote(write, took)
+		n.slowDisk.note(began.Add(took), took)
 		if write.Base != nil || write.Snapshot != nil {
 			w.mayPrune()
 		}

@@ -20,7 +20,7 @@ type BoltOptions struct {
 	// other process is about to end.
 	LockWait time.Duration
 
-	existing bool // a store that does not exist is not created: the error matches fs.ErrNotExist
+	access access
 }
 
 // Bolt keeps term, vote and the log in one bbolt file, with one transaction for each write. It keeps snapshots in files
@@ -52,7 +52,7 @@ func OpenBolt(dir string, opts BoltOptions) (*Bolt, error) {
 // openBoltOn opens a store. If an interrupted Migrate left segments, they are on the given disk.
 func openBoltOn(disk files.FS, dir string, opts BoltOptions) (*Bolt, error) {
 	b := &Bolt{}
-	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait, opts.existing); err != nil {
+	if err := b.open(dir, boltHome{&b.boltStore, disk}, opts.LockWait, opts.access); err != nil {
 		return nil, err
 	}
 	return b, nil

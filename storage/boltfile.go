@@ -107,9 +107,19 @@ func createWith(tx *bbolt.Tx, name, record []byte) error {
 	return bucket.Put(recordKey, record)
 }
 
-// checkFile checks the structure of the file. It holds a shared lock meanwhile, which keeps writers out.
+// checkFile checks the structure of the file.
 func (b *boltStore) checkFile(lockWait time.Duration) error {
-	return b.guard("opening", func() error {
+	db, err := b.openChecked(lockWait)
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+// openChecked opens the file for reading, and checks its structure. It has a shared lock until the file is closed, which keeps
+// writers out.
+func (b *boltStore) openChecked(lockWait time.Duration) (db *bbolt.DB, err error) {
+	err = b.guard("opening", func() error {
 		var file *os.File
 		lock := &bbolt.Options{
 			ReadOnly: true, Timeout: lockWait,
@@ -120,11 +130,9 @@ func (b *boltStore) checkFile(lockWait time.Duration) error {
 				return file, refuseStub(file)
 			},
 		}
-		db, err := bbolt.Open(b.path, filePermissions, lock)
-		if err != nil {
+		if db, err = bbolt.Open(b.path, filePermissions, lock); err != nil {
 			return b.explainOpen(err)
 		}
-		defer db.Close()
 		info, err := file.Stat()
 		if err != nil {
 			return err
@@ -138,6 +146,10 @@ func (b *boltStore) checkFile(lockWait time.Duration) error {
 		}
 		return err
 	})
+	if err != nil && db != nil {
+		_ = db.Close()
+	}
+	return db, err
 }
 
 // checkOrigin returns an error if the file has none of the buckets of a store. A store already has all of them when its file

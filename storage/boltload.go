@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,8 @@ func (b *boltStore) format(meta metaRecord, nonce uint64) error {
 	return err
 }
 
-// scan reads and checks everything, and changes nothing.
+// scan reads and checks everything, and changes nothing. After damage it goes on with what can be read without the damaged
+// part, and returns the first error.
 func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored raft.Stored, meta metaRecord, err error) {
 	err = b.guard("loading", func() error {
 		return b.db.View(func(tx *bbolt.Tx) (err error) {
@@ -127,11 +129,10 @@ func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored ra
 				return err
 			}
 			b.member = meta.logOf()
-			if b.lineage, err = b.readLineage(tx, meta.StartCount); err != nil {
-				return err
-			}
+			lineage, damage := b.readLineage(tx, meta.StartCount)
+			b.lineage = lineage
 			stored, err = b.readHardAndLog(ctx, tx)
-			return err
+			return cmp.Or(damage, err)
 		})
 	})
 	return stored, meta, err
@@ -156,6 +157,25 @@ func (b *boltStore) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 		return metaRecord{}, damaged(b.path, "the format record", err)
 	}
 	return meta, nil
+}
+
+// scanOwn is scan for the owner that the store names.
+func (b *boltStore) scanOwn(ctx context.Context) (stored raft.Stored, meta metaRecord, err error) {
+	if meta, err = b.owner(); err != nil {
+		return stored, meta, err
+	}
+	return b.scan(ctx, raft.Identity{Cluster: meta.Cluster, ID: raft.NodeID(meta.ID)})
+}
+
+// owner reads the record of the owner.
+func (b *boltStore) owner() (meta metaRecord, err error) {
+	err = b.guard("loading", func() error {
+		return b.db.View(func(tx *bbolt.Tx) (err error) {
+			meta, err = b.readMeta(tx)
+			return err
+		})
+	})
+	return meta, err
 }
 
 // identify gives an uninitialized store its identity, and refuses a store of another member.
@@ -189,17 +209,18 @@ func (b *boltStore) readHardAndLog(ctx context.Context, tx *bbolt.Tx) (raft.Stor
 	if err != nil {
 		return raft.Stored{}, damaged(b.path, hardName, err)
 	}
-	base, snapshot, err := b.readSnapshots(tx, record)
-	if err != nil {
-		return raft.Stored{}, err
+	stored := raft.Stored{File: b.path, Hard: record.hard}
+	read := content{hardRecord: record}
+	read.base, read.snapshot, err = b.readSnapshots(tx, record)
+	if stored.Snapshot = read.snapshot; err != nil {
+		return stored, err
 	}
-	read := content{hardRecord: record, base: base, snapshot: snapshot}
-	log, err := b.home.readLog(ctx, tx, &read)
-	if err != nil {
-		return raft.Stored{}, err
+	stored.Log, err = b.home.readLog(ctx, tx, &read)
+	stored.Commit = min(read.commit, stored.Log.Last.Index)
+	if err == nil {
+		b.written, b.commit = read, read.commit
 	}
-	b.written, b.commit = read, read.commit
-	return raft.Stored{File: b.path, Hard: read.hard, Commit: min(read.commit, log.Last.Index), Snapshot: snapshot, Log: log}, nil
+	return stored, err
 }
 
 // nameCluster names the cluster of the store in an error about damage, if something readable still says it. The store is that of

@@ -53,6 +53,33 @@ func (b boltHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (
 	return log, nil
 }
 
+// damages checks every entry by itself, even those that Prune has not deleted yet.
+func (b boltHome) damages(ctx context.Context, most int) (places []error, err error) {
+	err = b.guard("reading", func() error {
+		return b.db.View(func(tx *bbolt.Tx) error {
+			bucket := tx.Bucket(logBucket)
+			if bucket == nil {
+				return nil // readLog has found that
+			}
+			cursor := bucket.Cursor()
+			for key, record := cursor.First(); key != nil && len(places) < most; key, record = cursor.Next() {
+				if len(key) != 8 {
+					continue
+				}
+				i := raft.Index(binary.BigEndian.Uint64(key))
+				if i%scanEntriesPerCheck == 0 && ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if _, err := decodeAt(i, record); err != nil {
+					places = append(places, damaged(b.path, entryPlace(i), err))
+				}
+			}
+			return nil
+		})
+	})
+	return places, err
+}
+
 func (b boltHome) restart(next *content, record func(*bbolt.Tx) error) error {
 	next.first, next.bytes = next.start.Index+1, 0
 	return b.update("finishing an installation in", func(tx *bbolt.Tx) error {

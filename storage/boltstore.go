@@ -67,6 +67,8 @@ type home interface {
 	// restart drops the log, and begins an empty log after the base of next. In the same step, restart makes next durable
 	// with record.
 	restart(next *content, record func(*bbolt.Tx) error) error
+	// damages returns the damaged places of the log, at most most of them. readLog has found damage before.
+	damages(ctx context.Context, most int) (places []error, err error)
 	// leftOver names the left-overs of a crash that Load removed from the log.
 	leftOver() []string
 	close() error
@@ -88,20 +90,32 @@ var (
 	recordKey     = []byte("record") // the only key in each of these buckets
 )
 
-// open opens the file in dir. If there is no file, open creates it, or returns an error if existing is true. open looks for
-// the file only after it has locked the directory. Until then, another process may set the store aside.
-func (b *boltStore) open(dir string, home home, lockWait time.Duration, existing bool) error {
+// access says what the opening of a store may do.
+type access int
+
+const (
+	toCreate access = iota // if there is no store, it is created
+	toChange               // if there is no store, the error matches fs.ErrNotExist
+	toRead                 // nothing is changed, and other processes may read at the same time
+)
+
+// open opens the file in dir. open looks for the file only after it has locked the directory. Until then, another process may
+// set the store aside.
+func (b *boltStore) open(dir string, home home, lockWait time.Duration, access access) error {
 	b.path, b.home, b.closing = filepath.Join(dir, BoltFile), home, make(chan struct{})
 	if lockWait == 0 {
 		lockWait = lockWaitDefault
 	}
-	if err := b.checkExists(existing); err != nil {
+	if access == toRead {
+		return b.openToRead(dir, lockWait)
+	}
+	if err := b.checkExists(access == toChange); err != nil {
 		return err
 	}
 	if err := b.lock(dir, lockWait); err != nil {
 		return err
 	}
-	err := b.checkExists(existing)
+	err := b.checkExists(access == toChange)
 	if err == nil {
 		err = b.openLocked(dir, lockWait)
 	}

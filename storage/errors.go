@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -59,13 +62,67 @@ func (e *ForeignFileError) Error() string {
 
 func (e *ForeignFileError) Unwrap() error { return e.Reason }
 
+// InUseError is returned if another process has the store open. It matches raft.ErrLocked. The call has changed nothing. End that
+// process, or name another directory.
+type InUseError struct {
+	File    string // that is locked
+	Process int    // id of the process that has the file open; 0: not known
+	Command string // its name; "": not known
+	Err     error
+}
+
+func (e *InUseError) Error() string {
+	if e.Process == 0 {
+		return fmt.Sprintf("%v: %v", raft.ErrLocked, e.Err)
+	}
+	return fmt.Sprintf("%v: %s is open in process %d (%s)", raft.ErrLocked, e.File, e.Process, e.Command)
+}
+
+func (e *InUseError) Unwrap() []error { return []error{raft.ErrLocked, e.Err} }
+
+// inUse names the process that has the store open, if the system tells. Only Linux does, and only of processes that this user
+// may examine.
+func inUse(doing, path string, err error) error {
+	e := &InUseError{File: path, Err: fmt.Errorf("%s %s: %w", doing, path, err)}
+	locked, statErr := os.Stat(path)
+	open, globErr := filepath.Glob("/proc/[0-9]*/fd/*")
+	if statErr != nil || globErr != nil {
+		return e
+	}
+	for _, link := range open {
+		if file, err := os.Stat(link); err != nil || !os.SameFile(file, locked) {
+			continue
+		}
+		process := filepath.Dir(filepath.Dir(link))
+		if id, err := strconv.Atoi(filepath.Base(process)); err == nil {
+			name, _ := os.ReadFile(filepath.Join(process, "comm")) // it may have ended meanwhile
+			e.Process, e.Command = id, strings.TrimSpace(string(name))
+			return e
+		}
+	}
+	return e
+}
+
+// NoStoreError is returned by Inspect, Entries, Verify and Recover if there is no store in the directory. It matches
+// fs.ErrNotExist. Name the directory of a member, with raft.db in it.
+type NoStoreError struct {
+	Dir    string
+	Reason string // what is there instead
+}
+
+func (e *NoStoreError) Error() string {
+	return fmt.Sprintf("storage: there is no store in %q: %s", e.Dir, e.Reason)
+}
+
+func (e *NoStoreError) Unwrap() error { return fs.ErrNotExist }
+
 // explain wraps an error of bbolt or of the file system with the operation and the path. If an operator can help, explain
 // also wraps the error that says how.
 func explain(doing, path string, err error) error {
 	var remedy error
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		remedy = raft.ErrLocked
+	case errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, raft.ErrLocked):
+		return inUse(doing, path, err)
 	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return fmt.Errorf("%w: %s %s", ErrStoreClosed, doing, path)
 	case isDiskFull(err):

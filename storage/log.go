@@ -29,7 +29,7 @@ type LogOptions struct {
 	// that its entries need, the log takes the room of up to five segments. It keeps a file descriptor open for each segment.
 	SegmentBytes int64
 
-	existing bool // as in BoltOptions
+	access access // as in BoltOptions
 }
 
 // Log keeps the log in segments. These are files of a fixed size that are allocated before they are needed. Each write of the
@@ -48,7 +48,7 @@ type LogOptions struct {
 type Log struct {
 	boltStore
 	log       *segments.Log
-	torn      string                // what an interrupted write left, found by Load
+	torn      *raft.CorruptError    // what an interrupted write left, found by Load; nil: nothing
 	wake      chan struct{}         // wakes the background goroutine
 	hurry     chan struct{}         // ends a pause
 	prepared  chan struct{}         // a segment was prepared
@@ -101,7 +101,7 @@ func openLogOn(disk files.FS, dir string, opts LogOptions) (*Log, error) {
 	l.log = segments.New(disk, filepath.Join(dir, LogDir), sizes, segments.Owner{
 		Salt: salt, Keep: l.keep, Await: l.await, Pause: l.pause, Reserve: l.reserve,
 	})
-	if err := l.open(dir, logHome{l}, opts.LockWait, opts.existing); err != nil {
+	if err := l.open(dir, logHome{l}, opts.LockWait, opts.access); err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.etcd.io/bbolt"
 
@@ -45,6 +46,11 @@ func (l logHome) readLog(ctx context.Context, tx *bbolt.Tx, content *content) (r
 	return found.Log, nil
 }
 
+func (l logHome) damages(ctx context.Context, most int) ([]error, error) {
+	places, err := l.log.Damages(ctx, most)
+	return places, l.explainLog("reading", err)
+}
+
 // tidy removes the copy of the log that an interrupted Migrate left in the bbolt file.
 func (l logHome) tidy() (removed []string, err error) {
 	found := false
@@ -70,10 +76,10 @@ func (l logHome) begin() error {
 }
 
 func (l logHome) leftOver() []string {
-	if l.torn == "" {
+	if l.torn == nil {
 		return nil
 	}
-	return []string{l.torn}
+	return []string{fmt.Sprintf("the batch at %s of %s (%v)", l.torn.Where, l.torn.File, l.torn.Reason)}
 }
 
 // write first makes the records in the bbolt file durable, in one transaction. Then it makes the entries durable.

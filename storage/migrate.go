@@ -106,21 +106,11 @@ type migration struct {
 
 // openMigration opens a store of either kind. Unlike Open, it does not create a store.
 func openMigration(ctx context.Context, disk files.FS, dir string, opts MigrateOptions) (*migration, error) {
-	m := &migration{ctx: ctx, disk: disk, dir: dir, opts: opts}
-	b, err := openBoltOn(disk, dir, BoltOptions{LockWait: opts.LockWait, existing: true})
-	if err == nil {
-		m.from, m.store, m.read, m.close = KindBolt, &b.boltStore, b.Entries, b.Close
-		return m, nil
-	}
-	if !errors.Is(err, ErrOtherLog) {
-		return nil, err
-	}
-	l, err := openLogOn(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, existing: true})
+	s, err := openAny(disk, dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, access: toChange})
 	if err != nil {
 		return nil, err
 	}
-	m.from, m.store, m.read, m.close = KindSegments, &l.boltStore, l.Entries, l.Close
-	return m, nil
+	return &migration{ctx: ctx, disk: disk, dir: dir, opts: opts, from: s.kind, store: s.boltStore, read: s.read, close: s.close}, nil
 }
 
 // begin reads and checks the store, and makes durable what it has read. It then removes the left-overs of an earlier call.
@@ -149,23 +139,12 @@ func (m *migration) begin() error {
 
 // scan reads and checks the whole store, as Load does.
 func (m *migration) scan() error {
-	b := m.store
-	err := b.guard("loading", func() error {
-		return b.db.View(func(tx *bbolt.Tx) (err error) {
-			m.meta, err = b.readMeta(tx)
-			return err
-		})
-	})
+	stored, meta, err := m.store.scanOwn(m.ctx)
 	if err != nil {
 		return err
 	}
-	owner := raft.Identity{Cluster: m.meta.Cluster, ID: raft.NodeID(m.meta.ID)}
-	stored, _, err := b.scan(m.ctx, owner)
-	if err != nil {
-		return err
-	}
-	m.log = stored.Log
-	return b.check(stored.Snapshot)
+	m.meta, m.log = meta, stored.Log
+	return m.store.check(stored.Snapshot)
 }
 
 func (m *migration) entries() uint64 { return uint64(m.log.Last.Index - m.log.Base.ID.Index) }

@@ -39,23 +39,23 @@ func Open(dir string, opts Options) (raft.SnapshotStorage, error) {
 		return nil, err
 	}
 	for _, is := range []Kind{KindBolt, KindSegments} {
-		store, err := openAs(is, dir, opts, true)
+		store, err := openAs(is, dir, opts, toChange)
 		if !errors.Is(err, ErrOtherLog) && !errors.Is(err, fs.ErrNotExist) {
 			return store, err
 		}
 	}
-	return openAs(kind, dir, opts, false)
+	return openAs(kind, dir, opts, toCreate)
 }
 
-func openAs(kind Kind, dir string, opts Options, existing bool) (raft.SnapshotStorage, error) {
+func openAs(kind Kind, dir string, opts Options, access access) (raft.SnapshotStorage, error) {
 	if kind == KindBolt {
-		b, err := OpenBolt(dir, BoltOptions{LockWait: opts.LockWait, existing: existing})
+		b, err := OpenBolt(dir, BoltOptions{LockWait: opts.LockWait, access: access})
 		if err != nil {
 			return nil, err
 		}
 		return b, nil
 	}
-	l, err := OpenLog(dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, existing: existing})
+	l, err := OpenLog(dir, LogOptions{LockWait: opts.LockWait, SegmentBytes: opts.SegmentBytes, access: access})
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io/fs"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/files"
 )
 
 // RecoverOptions tunes Recover. The zero value is good.
@@ -46,8 +45,8 @@ type Recovery struct {
 // One transaction records everything. If the process ends before it, nothing has changed. After it, every start of the member
 // completes what is left. Repeat Recover only after an error: each call makes another cluster.
 //
-// An error matches fs.ErrNotExist if there is no store in dir, and raft.ErrLocked if a process has it open. It is a
-// *raft.IdentityError for another name, and a *raft.NotRecoverableError for a store that belongs to no cluster, or whose
+// It fails with a *NoStoreError if there is no store in dir, and the error matches raft.ErrLocked if a process has it
+// open. It is a *raft.IdentityError for another name, and a *raft.NotRecoverableError for a store that belongs to no cluster, or whose
 // configuration does not name its member. A marked store is refused with the error of its mark, unless opts.Despite is set, and a
 // damaged one with a *raft.CorruptError: recover another survivor. Otherwise the errors are those of Open.
 func Recover(ctx context.Context, dir, name string, opts RecoverOptions) (Recovery, error) {
@@ -60,7 +59,7 @@ func Recover(ctx context.Context, dir, name string, opts RecoverOptions) (Recove
 		return done, err
 	}
 	_, err = store.Load(ctx, raft.Identity{Cluster: name, ID: id, Nonce: salt()}) // as the next start will: it appends the entry
-	return done, errors.Join(err, store.Close())
+	return done, errors.Join(err, store.close())
 }
 
 // recoverOnce records the recovery.
@@ -69,7 +68,7 @@ func recoverOnce(ctx context.Context, dir, name string, opts RecoverOptions) (do
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, store.close()) }()
 	stored, err := store.Load(ctx, raft.Identity{Cluster: name, ID: id, Nonce: salt()})
 	if err != nil {
 		return done, err
@@ -84,44 +83,30 @@ func recoverOnce(ctx context.Context, dir, name string, opts RecoverOptions) (do
 		ID: id, Name: name, Former: stored.Cluster(), Cluster: cluster, Before: stored.Log.Configuration(), Last: stored.Log.Last,
 		Commit: stored.Commit, Recovery: r.Entry.ID(),
 	}
-	return done, boltOf(store).recover(r)
+	return done, store.recover(r)
 }
 
 // openNamed opens an existing store of either kind, and returns its member. It refuses a store of another name.
-func openNamed(dir, name string, lockWait time.Duration) (raft.SnapshotStorage, raft.NodeID, error) {
-	store, err := openAs(KindBolt, dir, Options{LockWait: lockWait}, true)
-	if errors.Is(err, ErrOtherLog) {
-		store, err = openAs(KindSegments, dir, Options{LockWait: lockWait}, true)
+func openNamed(dir, name string, lockWait time.Duration) (anyStore, raft.NodeID, error) {
+	if err := checkPlace(dir); err != nil {
+		return anyStore{}, "", err
 	}
+	store, err := openAny(files.OS, dir, LogOptions{LockWait: lockWait, access: toChange})
 	if err != nil {
-		return nil, "", err
+		return anyStore{}, "", err
 	}
-	var meta metaRecord
-	b := boltOf(store)
-	err = b.guard("reading", func() error {
-		return b.db.View(func(tx *bbolt.Tx) (err error) {
-			meta, err = b.readMeta(tx)
-			return err
-		})
-	})
+	meta, err := store.owner()
 	switch {
 	case err != nil:
 	case meta.uninitialized():
-		err = explain("recovering", b.path, fmt.Errorf("no member has ever been started on it: %w", fs.ErrNotExist))
+		err = &NoStoreError{dir, "no member has ever been started on what is there"}
 	case meta.Cluster != name:
 		err = &raft.IdentityError{What: "cluster", Stored: meta.Cluster, Given: name}
 	}
 	if err != nil {
-		return nil, "", errors.Join(err, store.Close())
+		return anyStore{}, "", errors.Join(err, store.close())
 	}
 	return store, raft.NodeID(meta.ID), nil
-}
-
-func boltOf(store raft.SnapshotStorage) *boltStore {
-	if l, ok := store.(*Log); ok {
-		return &l.boltStore
-	}
-	return &store.(*Bolt).boltStore
 }
 
 // recoveryBucket holds the entry of the last recovery, which finishRecovery appends to the log.

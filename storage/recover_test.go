@@ -140,5 +140,5 @@ func TestRecover_Refusals(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, store.Close())
 	_, err = Recover(t.Context(), empty, "orders", RecoverOptions{})
-	require.ErrorContains(t, err, "no member has ever been started on it")
+	require.ErrorContains(t, err, "no member has ever been started on what is there")
 }

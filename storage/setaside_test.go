@@ -393,9 +393,9 @@ func TestSetAside_WhileOpenWaits(t *testing.T) {
 	require.NoError(t, store.Close())
 
 	for _, place := range []string{t.TempDir(), filepath.Join(dir, "missing")} {
-		_, err := openBoltOn(files.OS, place, BoltOptions{existing: true})
+		_, err := openBoltOn(files.OS, place, BoltOptions{access: toChange})
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		_, err = openLogOn(files.OS, place, LogOptions{existing: true})
+		_, err = openLogOn(files.OS, place, LogOptions{access: toChange})
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.NoFileExists(t, filepath.Join(place, BoltFile))
 	}

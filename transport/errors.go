@@ -120,6 +120,9 @@ func (e *CertificateError) Error() string {
 
 func (e *CertificateError) Unwrap() error { return e.Err }
 
+// OfCertificate marks the error for a node, which does not know this package.
+func (e *CertificateError) OfCertificate() {}
+
 // CertificateTimeError reports that a peer's certificate, or one that signed it, has expired or is not valid
 // yet. Renew the certificate, or correct the clock of the member that reports the error.
 type CertificateTimeError struct {

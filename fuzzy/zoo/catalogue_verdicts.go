@@ -5,7 +5,7 @@ var verdicts = []Mutant{
 	testedFile("O02", "a member without room reports that to its leader", "it does not", "tests", "node", "TestTolerance_DoesNotCountVotersWithoutRoom",
 		value("node/sender.go", `ok && s.node.roomWatch.trouble.get() != nil`, `false`)),
 	testedFile("O03", "a voter with a verdict does not count unless the table says so", "it counts", "tests", "node", "TestVerdicts_DecideWhoCounts",
-		value("node/verdict.go", `!v.counts && m.excluded == ""`, `v.away`)),
+		value("node/verdict.go", `!v.Counts && m.excluded == ""`, `v.away`)),
 	testedFile("O04", "after the end of a refused member, its peers still report why it was refused", "they forget it",
 		"tests", "node", "TestImage_TheMemberThatRefusedSaysWhy",
 		instead("node/identity.go", `i.refused[p] = *r`, `_ = r`)),

@@ -250,11 +250,13 @@ func TestRecover_NamesATornBatch(t *testing.T) {
 	l, found, err := s.open()
 	require.NoError(t, err)
 	require.NoError(t, kept.differs(l))
-	assert.Contains(t, found.Torn, s.path(last)+" (record: checksum does not match)")
+	require.NotNil(t, found.Torn)
+	assert.Equal(t, s.path(last), found.Torn.File)
+	assert.ErrorContains(t, found.Torn.Reason, "record: checksum does not match")
 	require.NoError(t, l.Close())
 	_, found, err = s.open()
 	require.NoError(t, err)
-	assert.Empty(t, found.Torn, "the torn batch is gone")
+	assert.Nil(t, found.Torn, "the torn batch is gone")
 }
 
 // If the segment has no room for a mark, the catalog holds the mark. Then Recover also finds damage to the last batch.

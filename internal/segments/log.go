@@ -235,5 +235,7 @@ func damaged(path string, offset int64, reason error) error {
 		named.File = path
 		return &named
 	}
-	return &raft.CorruptError{File: path, Where: fmt.Sprintf("offset %d", offset), Reason: reason}
+	return &raft.CorruptError{File: path, Where: offsetPlace(offset), Reason: reason}
 }
+
+func offsetPlace(offset int64) string { return fmt.Sprintf("offset %d", offset) }

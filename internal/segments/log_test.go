@@ -29,7 +29,7 @@ func TestLog_KeepsWhatIsAppended(t *testing.T) {
 	l, found, err := h.open()
 	require.NoError(t, err)
 	m.check(t, l)
-	assert.Empty(t, found.Torn)
+	assert.Nil(t, found.Torn)
 	assert.Equal(t, m.last(), found.Log.Last)
 	assert.Equal(t, []raft.TermRun{{Term: 1, First: 1}, {Term: 2, First: m.entries[36].Index}}, found.Log.Runs[:2])
 }

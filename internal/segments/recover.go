@@ -18,7 +18,8 @@ import (
 type Found struct {
 	Log    raft.StoredLog
 	Commit raft.Index // last commit hint
-	Torn   string     // what an interrupted write left, which is not in the log; empty: nothing
+	// Torn is what an interrupted write left, which is not in the log; nil: nothing.
+	Torn *raft.CorruptError
 }
 
 // recovery is the state of Recover. Begin also uses it.
@@ -39,7 +40,8 @@ type recovery struct {
 
 // Recover reads and checks the whole log of a member. The log begins after the base. Recover changes nothing on the disk. It
 // drops a damaged end of the log only if an interrupted write may have left that end. After an error, the caller may call
-// Recover again. It then reads everything again. With an error, Found has what was read before.
+// Recover again. It then reads everything again. With an error, Found has what was read before, and Entries returns that. A
+// batch behind the damage may have dropped some of these entries.
 func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Catalog, base raft.Base) (Found, error) {
 	if err := l.startOver(); err != nil {
 		return Found{}, err
@@ -50,29 +52,49 @@ func (l *Log) Recover(ctx context.Context, member raft.Incarnation, catalog Cata
 	l.next = 1
 	l.index.begin(base.ID)
 	r.found.Log = emptyLog(base)
-	for k, listed := range catalog.Listed {
-		l.next = listed.Number + 1
-		s := &segment{Listed: listed, path: l.path(listed.Number)}
-		if err := l.open(s, k == len(catalog.Listed)-1); err != nil {
-			return r.found, err
-		}
-		l.segments = append(l.segments, s)
-		if err := l.checkSize(r, s); err != nil {
-			return r.found, err
-		}
-		if err := l.scan(r, s); err != nil {
-			return r.found, err
-		}
-	}
-	if err := l.findUnlisted(r); err != nil {
-		return r.found, err
-	}
-	if err := l.finishScan(r); err != nil {
+	if err := l.read(r); err != nil {
+		l.keepRead(r)
 		return r.found, err
 	}
 	r.found.Commit = min(max(l.commit, catalog.Commit), l.index.last.Index)
 	l.commit = r.found.Commit
 	return r.found, nil
+}
+
+// read reads and checks every segment, and then what only the whole log shows.
+func (l *Log) read(r *recovery) error {
+	for k, listed := range l.catalog.Listed {
+		l.next = listed.Number + 1
+		s := &segment{Listed: listed, path: l.path(listed.Number)}
+		if err := l.open(s, k == len(l.catalog.Listed)-1); err != nil {
+			return err
+		}
+		l.segments = append(l.segments, s)
+		if err := l.checkSize(r, s); err != nil {
+			return err
+		}
+		if err := l.scan(r, s); err != nil {
+			return err
+		}
+	}
+	if err := l.findUnlisted(r); err != nil {
+		return err
+	}
+	return l.finishScan(r)
+}
+
+// keepRead makes readable what read has found before its error: the entries above the base, if the base was among them.
+func (l *Log) keepRead(r *recovery) {
+	x, base := &l.index, r.base.ID
+	if base.Index < x.floor.Index || base.Index > x.last.Index || x.termAt(base.Index) != base.Term {
+		x.begin(base)
+		r.found.Log = emptyLog(r.base)
+		return
+	}
+	x.start = base
+	if r.dropped || r.found.Log.Last != x.last {
+		_ = l.readAgain(r) // what it cannot read, either, is not in found.Log
+	}
 }
 
 // startOver discards the state of an earlier Recover.
@@ -198,6 +220,7 @@ func (l *Log) scan(r *recovery, s *segment) error {
 			return err
 		}
 		before, synced, offset = h.synced, max(synced, h.synced), h.end()
+		s.limit = offset
 		if last {
 			r.synced, l.end = synced, offset
 		}
@@ -225,15 +248,15 @@ const batchesPerCheck = 1024
 // scanEnd handles an offset in the last segment at which no sound batch begins. It decides whether the log ends there. If a
 // later batch shows that the log was durable beyond the offset, the log does not end there, and scanEnd returns an error.
 func (l *Log) scanEnd(r *recovery, scan *scanner, offset, synced int64, reason error) error {
-	torn, seen, err := scan.following(offset)
+	rest, err := scan.following(offset)
 	if err != nil {
 		return err
 	}
-	if synced = max(synced, seen); synced > offset {
+	if synced = max(synced, rest.synced); synced > offset {
 		return damaged(scan.segment.path, offset, fmt.Errorf("%w; the log was durable up to offset %d", reason, synced))
 	}
-	if torn {
-		r.found.Torn = fmt.Sprintf("the batch at offset %d of %s (%v)", offset, scan.segment.path, reason)
+	if rest.begins {
+		r.found.Torn = &raft.CorruptError{File: scan.segment.path, Where: offsetPlace(offset), Reason: reason}
 	}
 	return nil
 }

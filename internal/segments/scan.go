@@ -91,25 +91,32 @@ func (s *scanner) split(b []byte, count int) error {
 	return nil
 }
 
-// following reports whether a batch of this use of the file begins at the offset, even a damaged one. It also reads the sound
-// batches from the offset on, and returns the highest synced offset that they record.
-func (s *scanner) following(offset int64) (begins bool, synced int64, err error) {
+// rest describes what follows an offset at which the log seems to end.
+type rest struct {
+	begins bool  // a batch of this use of the file begins at the offset, even a damaged one
+	next   int64 // offset of the first sound batch; the limit if there is none
+	synced int64 // highest synced offset that a sound batch records
+}
+
+// following reads the sound batches from the offset on.
+func (s *scanner) following(offset int64) (r rest, err error) {
+	r.next = s.limit
 	for at := offset; at+batchBytes <= s.limit; at += alignment {
 		b, err := s.bytes(at, 16)
 		if err != nil {
-			return false, 0, err
+			return r, err
 		}
 		if !isBatch(b, s.segment.Salt, at) {
 			continue
 		}
-		begins = begins || at == offset
+		r.begins = r.begins || at == offset
 		h, reason, err := s.batch(at)
 		if err != nil {
-			return false, 0, err
+			return r, err
 		}
 		if reason == nil {
-			synced = max(synced, h.synced)
+			r.next, r.synced = min(r.next, at), max(r.synced, h.synced)
 		}
 	}
-	return begins, synced, nil
+	return r, nil
 }

@@ -69,25 +69,46 @@ func isSnapshot(name string) bool {
 	return err == nil && len(digits) == 2*len(raft.SnapshotID{}) && digits == strings.ToLower(digits)
 }
 
-// Clean removes the snapshot files that an earlier process left over, and returns their names. It keeps the complete file of
-// the given id, and every file with another kind of name. Call it before any file is open.
-func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
+// File is a file of a snapshot. An incomplete file has no description yet.
+type File struct {
+	files.Info
+	ID    raft.SnapshotID
+	Whole bool // it is complete
+}
+
+// Files returns the files of snapshots in the directory, sorted by name.
+func (d *Dir) Files() (all []File, err error) {
 	list, err := d.fs.List(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	for _, info := range list {
+		if !isSnapshot(info.Name) {
+			continue
+		}
+		f := File{Info: info, Whole: strings.HasSuffix(info.Name, wholeSuffix)}
+		_, _ = hex.Decode(f.ID[:], []byte(info.Name[:2*len(f.ID)])) // isSnapshot has decoded it
+		all = append(all, f)
+	}
+	return all, err
+}
+
+// Clean removes the snapshot files that an earlier process left over, and returns their names. It keeps the complete file of
+// the given id, and every file with another kind of name. Call it before any file is open.
+func (d *Dir) Clean(keep raft.SnapshotID) (removed []string, err error) {
+	all, err := d.Files()
 	if err != nil {
 		return nil, err
 	}
-	for _, info := range list {
-		if !isSnapshot(info.Name) || info.Name == keep.String()+wholeSuffix {
+	for _, f := range all {
+		if f.Whole && f.ID == keep {
 			continue
 		}
-		if failed := d.fs.Remove(filepath.Join(d.path, info.Name)); failed != nil {
+		if failed := d.fs.Remove(filepath.Join(d.path, f.Name)); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
-		removed = append(removed, info.Name)
+		removed = append(removed, f.Name)
 	}
 	return removed, err
 }

@@ -2,9 +2,11 @@ package snapfile
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"sync"
@@ -90,6 +92,9 @@ func (r *Reader) examine(file raft.SnapshotID) error {
 	return nil
 }
 
+// Path returns the name of the file.
+func (r *Reader) Path() string { return r.path }
+
 // Snapshot returns the description at the end of the file.
 func (r *Reader) Snapshot() raft.Snapshot { return r.snapshot }
 
@@ -120,6 +125,29 @@ func (r *Reader) ReadAt(p []byte, offset int64) (n int, err error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// Check reads the whole file. It returns the damaged places, in order, but no more than most.
+func (r *Reader) Check(ctx context.Context, most int) (places []error, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	blockBytes := int64(r.dir.sizes.BlockBytes)
+	var sum uint32
+	for number := int64(0); number*blockBytes < r.snapshot.Size && len(places) < most; number++ {
+		if err := ctx.Err(); err != nil {
+			return places, err
+		}
+		block, err := r.load(number)
+		if err != nil {
+			places = append(places, err)
+			continue
+		}
+		sum = crc32.Update(sum, castagnoli, block)
+	}
+	if len(places) == 0 && sum != r.snapshot.Sum {
+		places = append(places, damaged(r.path, "its end", fmt.Errorf("checksum %08x, and that of all blocks is %08x", r.snapshot.Sum, sum)))
+	}
+	return places, nil
 }
 
 // load returns one block. The lock is held.

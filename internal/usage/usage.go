@@ -4,6 +4,7 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,6 +21,9 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case err == nil:
 			return nil
 		case cmd.HasSubCommands(): // the argument was meant as a subcommand
+			if cmd.SuggestionsMinimumDistance = 2; len(cmd.SuggestionsFor(args[0])) > 0 {
+				err = fmt.Errorf("%w (did you mean %s?)", err, strings.Join(cmd.SuggestionsFor(args[0]), " or "))
+			}
 			return fmt.Errorf("%w; %w", err, Err)
 		}
 		return fmt.Errorf("%w: write %s; %w", err, cmd.UseLine(), Err)

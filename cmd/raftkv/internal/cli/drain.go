@@ -5,8 +5,6 @@ import (
 
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -168,32 +166,9 @@ func (d *drain) missing(s api.Status) string {
 		return "no leader answers"
 	case d.is(s.ID, s.Incarnation):
 		return s.ID + " still leads"
-	case s.Phase != "":
-		return "the voters change, " + s.Phase
 	}
 	if d.leader != s.ID {
 		d.leader, d.target = s.ID, s.Commit
 	}
-	voters, ready, late := 0, 0, []string(nil)
-	for _, m := range s.Members {
-		if m.Kind != admin.StandingVoter {
-			continue
-		}
-		voters++
-		switch {
-		case d.is(m.ID, m.Incarnation):
-		case m.Problem != "" && m.Verdict != "applies late": // see node.MemberStatus.Verdict
-			late = append(late, m.ID+": "+m.Problem)
-		case m.Match < d.target:
-			late = append(late, fmt.Sprintf("%s holds the log up to entry %d of %d", m.ID, m.Match, d.target))
-		default:
-			ready++
-		}
-	}
-	if ready >= quorum(voters) {
-		return ""
-	}
-	slices.Sort(late)
-	return fmt.Sprintf("without %s, %d of %d voters hold what is acknowledged, and %d are needed; %s",
-		d.peer.ID, ready, voters, quorum(voters), strings.Join(late, "; "))
+	return s.MissingWithout(d.peer, d.target)
 }

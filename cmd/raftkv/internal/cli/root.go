@@ -36,12 +36,14 @@ const (
 	exitNotServing      = 7
 	exitUnanswered      = 8
 	exitRemoved         = 9
+	exitNotice          = 10
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed, and nothing was changed; 2 bad usage; 3 no such key; 4 the condition
 did not hold; 5 a write with unknown outcome: read before you try again. Of status: 0 healthy; 6 degraded, a member is
 down or cannot be reached; 7 no leader, or it takes no writes; 8 no server that knows the cluster could be asked, or they
-belong to different clusters. Of serve: 9 this member was removed from the cluster.`
+belong to different clusters. Of serve: 9 this member was removed from the cluster. Of doctor: those of status, and
+10 nothing but notices.`
 
 // exitError is an error with the exit code that goes with it.
 type exitError struct {
@@ -129,7 +131,7 @@ disks of a majority, and the store works as long as a majority runs.
 	root.SetFlagErrorFunc(usage.Flag)
 	root.AddCommand(newServe(streams), newDemo(streams), newMigrate(), newCerts())
 	var servers reach
-	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newSnapshot, newTransfer, newBench} {
+	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newDoctor, newSnapshot, newTransfer, newBench} {
 		cmd := asks(&servers)
 		cmd.Flags().StringSliceVar(&servers.urls, "server", nil,
 			"base URLs of servers to ask; default: the demo that runs on this machine")
