@@ -34,7 +34,9 @@ func TestEndToEnd_AMajorityIsLostForGood(t *testing.T) {
 	writes(t, w, 50)
 
 	require.NoError(t, c.Start(leader.ID))
-	c.await(leader, "is refused", func(s api.Status) bool { return s.Leader == "" && strings.Contains(s.LeaderReason, "refuses the connection") })
+	c.await(leader, "is refused", func(s api.Status) bool {
+		return s.Leader == "" && strings.Contains(s.LeaderReason, "refuses the connection")
+	})
 	c.Kill(leader.ID)
 	require.NoError(t, os.RemoveAll(c.DataDir(leader.ID)))
 	more := c.More
