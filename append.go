@@ -105,9 +105,20 @@ func (c *Core) onAppendRequest(m Message, r AppendRequest) {
 		return
 	}
 	assert(c.log.has(r.Last), "an accepted append is in the log")
+	c.joinCluster(m.Cluster)
 	c.termLeader.proved = max(c.termLeader.proved, r.Last.Index)
 	c.followCommit(r.Commit)
 	c.promiseLog(m.From, AppendReply{Match: r.Last.Index, Moment: c.moment(m.From), Promise: c.promise(r.Promise)}, r.Last.Index)
+}
+
+// joinCluster notes the cluster of the leader from which this member has just got its first entries, if the cluster was recovered
+// and so has another id than in entry 1. The note is durable with those entries. From then on this member refuses the members of the
+// former cluster, although it may not hold the entry of the recovery yet.
+func (c *Core) joinCluster(of ClusterID) {
+	if own := c.cluster(); own != of && own != (ClusterID{}) {
+		assert(c.hard.Cluster == ClusterID{}, "a member that belongs to a cluster hears no leader of another one")
+		c.hard.Cluster = of
+	}
 }
 
 // rejectAppend answers an append whose consistency check has failed. If the append begins at or below the base, rejectAppend
@@ -208,6 +219,8 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 			_, err = DecodeBootstrap(e.Data)
 		case EntryConfiguration:
 			_, err = DecodeConfiguration(e.Data)
+		case EntryRecovery:
+			_, err = DecodeRecovery(e.Data)
 		}
 		if ofLaterVersion(err) {
 			return e, true
@@ -216,24 +229,28 @@ func ofLaterRelease(entries []Entry) (Entry, bool) {
 	return Entry{}, false
 }
 
-// malformedKind checks that entry 1, and no other entry, bootstraps the cluster that the message names. It also checks that
-// the data of a configuration entry is a valid configuration. It returns what is wrong, or "" if nothing is.
+// malformedKind checks that entry 1, and no other entry, bootstraps the cluster. It also checks that the data of a configuration
+// entry is a valid configuration. It returns what is wrong, or "" if nothing is.
 func (c *Core) malformedKind(m Message, e Entry) string {
 	switch {
 	case e.Index == 1:
-		return c.malformedBootstrap(m, e)
+		return c.malformedBootstrap(e)
 	case e.Kind == EntryBootstrap:
 		return "a cluster is bootstrapped by entry 1 alone"
 	case e.Kind == EntryConfiguration:
 		if _, err := DecodeConfiguration(e.Data); err != nil && !ofLaterVersion(err) {
 			return err.Error()
 		}
+	case e.Kind == EntryRecovery:
+		if _, err := DecodeRecovery(e.Data); err != nil && !ofLaterVersion(err) {
+			return err.Error()
+		}
 	}
 	return ""
 }
 
-func (c *Core) malformedBootstrap(m Message, e Entry) string {
-	f, err := DecodeBootstrap(e.Data)
+func (c *Core) malformedBootstrap(e Entry) string {
+	_, err := DecodeBootstrap(e.Data)
 	if !e.Kind.known() || ofLaterVersion(err) {
 		return "" // see ofLaterRelease
 	}
@@ -241,8 +258,8 @@ func (c *Core) malformedBootstrap(m Message, e Entry) string {
 	if errors.As(err, &earlier) {
 		return "its entry 1 is of an earlier release, and this one cannot read it"
 	}
-	if e.Kind != EntryBootstrap || err != nil || f.Cluster != m.Cluster {
-		return "its entry 1 does not bootstrap the cluster that it names"
+	if e.Kind != EntryBootstrap || err != nil {
+		return "its entry 1 bootstraps no cluster"
 	}
 	return ""
 }

@@ -221,7 +221,7 @@ func TestAppend_EntryOfALaterReleaseIsRefused(t *testing.T) {
 		{"a later version of the record, whose kind is unknown", 3, raft.Entry{Index: 4, Term: 2}},
 		{"a later version of the bootstrap", 1, bootstrap},
 		{"a later version of a configuration", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":2,"members":7}`)}},
-		{"a higher feature level", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":6,"new":7}`)}},
+		{"a higher feature level", 3, raft.Entry{Index: 4, Term: 2, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":7,"new":7}`)}},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			c := follower(t, 2, 1)

@@ -99,9 +99,9 @@ func TestSnapshot_LaterFieldsAreToleratedAndLaterVersionsNamed(t *testing.T) {
 	require.Equal(t, [2]uint64{3, 2}, [2]uint64{later.Found, later.Known})
 	_, err = DecodeBase([]byte(`{"version":3,"members":"elsewhere"}`))
 	require.ErrorAs(t, err, &later)
-	_, err = DecodeBase([]byte(`{"version":2,"configuration":{"version":1,"level":6,"members":[{"id":7}]}}`))
+	_, err = DecodeBase([]byte(`{"version":2,"configuration":{"version":1,"level":7,"members":[{"id":7}]}}`))
 	require.ErrorAs(t, err, &later)
-	require.Equal(t, LaterVersionError{Record: "the feature level of the cluster", Found: 6, Known: 5}, *later)
+	require.Equal(t, LaterVersionError{Record: "the feature level of the cluster", Found: 7, Known: 6}, *later)
 	for _, data := range []string{
 		"", "{}", "garbage", `{"version":1}`, `{"version":1,"cluster":"AQI="}`, `{"version":1,"index":"x"}`, `{"version":2}`,
 		`{"version":2,"configuration":{"version":1,"level":0}}`,

@@ -142,10 +142,10 @@ func (c *Core) snapshotDue(to Index) bool {
 //	of last included index." (§7)
 func (c *Core) baseAt(i Index) Base {
 	assert(i > 0 && i <= c.log.commit, "only committed entries are covered")
-	cluster, bootstrapper := c.origin()
+	_, bootstrapper := c.origin()
 	latest := c.log.configAt(i)
 	return Base{
-		ID: c.log.id(i), Time: c.log.LastTime, Cluster: cluster, Bootstrapper: bootstrapper,
+		ID: c.log.id(i), Time: c.log.LastTime, Cluster: c.cluster(), Bootstrapper: bootstrapper,
 		ConfigIndex: latest.Index, Config: latest.Config,
 	}
 }

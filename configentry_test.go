@@ -258,7 +258,7 @@ func TestConfiguration_OfALaterReleaseIsNotDamage(t *testing.T) {
 		found, known uint64
 	}{
 		{`{"version":2,"members":"elsewhere"}`, 2, 1},
-		{`{"version":1,"level":6,"members":[{"id":7}]}`, 6, 5},
+		{`{"version":1,"level":7,"members":[{"id":7}]}`, 7, 6},
 	} {
 		var later *LaterVersionError
 		_, err := DecodeConfiguration([]byte(row.data))

@@ -27,12 +27,13 @@ const patienceMax = 24 * time.Hour
 
 // The feature levels of a cluster: see docs/versions.md. Each implies all lower ones.
 const (
-	featureLevelMembers     = 1                  // its members have been changed
-	featureLevelPriorities  = 2                  // a member has had a priority
-	featureLevelAppVersions = 3                  // all members have announced versions of the application
-	featureLevelSessions    = 4                  // a session has been opened
-	featureLevelLeases      = 5                  // leases have been switched on
-	featureLevelMax         = featureLevelLeases // the highest that this release knows
+	featureLevelMembers     = 1                    // its members have been changed
+	featureLevelPriorities  = 2                    // a member has had a priority
+	featureLevelAppVersions = 3                    // all members have announced versions of the application
+	featureLevelSessions    = 4                    // a session has been opened
+	featureLevelLeases      = 5                    // leases have been switched on
+	featureLevelRecovery    = 6                    // the cluster was recovered from one survivor
+	featureLevelMax         = featureLevelRecovery // the highest that this release knows
 )
 
 // MemberKind says what a member may do. Its numbers are in the log's format.
@@ -243,6 +244,8 @@ func (c Configuration) Changing() bool {
 // snapshot. It depends on the feature level: see docs/versions.md.
 func (c Configuration) Protocol() uint16 {
 	switch {
+	case c.Level >= featureLevelRecovery:
+		return ProtocolRecovery
 	case c.Level >= featureLevelSessions:
 		return ProtocolSessions
 	case c.Level >= featureLevelAppVersions:

@@ -23,7 +23,8 @@ type Incarnation uint64
 
 func (i Incarnation) String() string { return fmt.Sprintf("%016x", uint64(i)) }
 
-// ClusterID is drawn at random when a cluster is bootstrapped. Its first entry holds it. Zero means "no cluster yet".
+// ClusterID is drawn at random when a cluster is bootstrapped, whose first entry holds it, and anew by each recovery. Zero means
+// "no cluster yet".
 type ClusterID [16]byte
 
 func (c ClusterID) String() string { return hex.EncodeToString(c[:]) }
@@ -45,7 +46,10 @@ const (
 	EntryBootstrap     EntryKind = 3 // entry 1, which bootstraps the cluster, see Bootstrap
 	EntryConfiguration EntryKind = 4 // changes the members, see Configuration
 	EntrySession       EntryKind = 5 // opens or ends a session, or is a command of one: see SessionFSM
+	EntryRecovery      EntryKind = 6 // makes the log that of a new cluster, see Recovery
 )
+
+const entryKindMax = uint64(EntryRecovery) // the highest that this release knows
 
 func (k EntryKind) String() string {
 	switch k {
@@ -59,12 +63,14 @@ func (k EntryKind) String() string {
 		return "configuration"
 	case EntrySession:
 		return "session"
+	case EntryRecovery:
+		return "recovery"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
 // known reports whether this release accepts entries of the kind.
-func (k EntryKind) known() bool { return k >= EntryCommand && k <= EntrySession }
+func (k EntryKind) known() bool { return k >= EntryCommand && uint64(k) <= entryKindMax }
 
 // Entry is one entry of the log. It is immutable once it has left Step, because all copies share its bytes.
 type Entry struct {
@@ -186,7 +192,7 @@ func DecodeEntry(record []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("%w: entry kind %d", ErrBadRecord, e.Kind)
 	}
 	if !e.Kind.known() {
-		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: uint64(EntrySession)}
+		return e, &LaterVersionError{Record: "the kind of entry " + e.ID().String(), Found: uint64(e.Kind), Known: entryKindMax}
 	}
 	e.Time = int64(binary.LittleEndian.Uint64(record[24:]))
 	e.Data, e.record = record[recordHeaderBytes:end:end], record

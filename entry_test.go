@@ -89,7 +89,7 @@ func TestRecord_OfALaterReleaseIsNotDamage(t *testing.T) {
 	}{
 		{"another group", func(r []byte) { r[4] = 1 }, 0, 1, 0},
 		{"a later version, whatever else it holds", func(r []byte) { r[7], r[32] = 3, 0 }, 0, 3, 0},
-		{"an unknown kind", func(r []byte) { r[32] = byte(EntrySession) + 1 }, EntrySession + 1, 6, 5},
+		{"an unknown kind", func(r []byte) { r[32] = byte(EntryRecovery) + 1 }, EntryRecovery + 1, 7, 6},
 	} {
 		record := slices.Clone(original.Record())
 		row.change(record)

@@ -45,8 +45,9 @@ const (
 	ProtocolAppVersions uint16 = 6 // the first version with versions of the application
 	ProtocolFounding    uint16 = 7 // the first version with the question Who
 	ProtocolSessions    uint16 = 8 // the first version with sessions, leases, and ages of states
+	ProtocolRecovery    uint16 = 9 // the first version with recoveries
 
-	ProtocolNewest = ProtocolSessions // the version that members of this release speak among themselves
+	ProtocolNewest = ProtocolRecovery // the version that members of this release speak among themselves
 )
 
 // Uninitialized reports whether the sender belongs to no cluster yet.

@@ -69,7 +69,8 @@ func (c *Core) checkBase() {
 	assert(s.restoring == nil || s.restoring.ID.Index > l.applied, "no snapshot is restored of what is applied")
 	assert(s.restoring == nil || s.taking == nil, "no snapshot is taken while one is restored")
 	assert((base.Index == 0 && l.Last.Index > 0) == (l.Bootstrap != nil), "entry 1 is the bootstrap of the cluster")
-	assert((l.Last.Index == 0) == (c.cluster() == ClusterID{}), "a member with an entry knows its cluster")
+	origin, _ := c.origin()
+	assert((l.Last.Index == 0) == (origin == ClusterID{}), "a member with an entry knows its cluster")
 	assert((l.Last == base) == (len(l.Runs) == 0), "each run of a log holds an entry")
 	assert(len(l.Runs) == 0 || l.Runs[0].First == base.Index+1, "the log begins behind its base")
 }

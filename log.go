@@ -133,7 +133,7 @@ func (c *Core) appendEntries(entries []Entry) {
 		assert(e.Index == c.log.Last.Index+1, "entries are appended without a gap")
 		assert(e.Term >= c.log.Last.Term && e.Term <= c.hard.Term, "terms never fall along the log, nor pass the current one")
 		c.log.append(e)
-		if e.Kind == EntryBootstrap || e.Kind == EntryConfiguration {
+		if e.Kind == EntryBootstrap || e.Kind == EntryConfiguration || e.Kind == EntryRecovery {
 			c.adoptConfig(e)
 		}
 	}
@@ -264,6 +264,12 @@ func (s *StoredLog) adoptConfig(e Entry) error {
 			return fmt.Errorf("raft: the configuration of entry %v may not follow the one before it: %w", e.ID(), err)
 		}
 		run.Config = c
+	case EntryRecovery: // its voters did not agree: a majority of them is lost
+		r, err := DecodeRecovery(e.Data)
+		if err != nil {
+			return err
+		}
+		run.Config = r.Configuration
 	default:
 		return nil
 	}
@@ -388,3 +394,6 @@ func (s *StoredLog) bytesUpTo(i Index) uint64 {
 	from, to := s.sizes[at-1], s.sizes[at]
 	return from.Bytes + (to.Bytes-from.Bytes)*uint64(i-from.Index)/uint64(to.Index-from.Index)
 }
+
+// Configuration returns the newest configuration of the log; the zero value if the log is empty.
+func (s *StoredLog) Configuration() Configuration { return s.config().Config }

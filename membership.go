@@ -71,7 +71,7 @@ func (c *Core) adoptConfig(e Entry) {
 	needed := e.Kind == EntryBootstrap || c.config().needs(c.self) // nobody campaigns before entry 1
 	err := c.log.adoptConfig(e)
 	assert(err == nil, "a configuration was checked before its entry is appended")
-	if e.Kind == EntryConfiguration {
+	if e.Kind != EntryBootstrap {
 		c.trace(TraceEvent{Kind: TraceConfigAppended, ID: e.ID()})
 	}
 	c.configChanged(needed)

@@ -290,13 +290,13 @@ func TestConfig_AProbedMemberShowsEachIDOnce(t *testing.T) {
 
 func TestConfig_AFeatureLevelOfALaterRelease(t *testing.T) {
 	config := moved("abc", "b")
-	config.Level = 6
+	config.Level = 7
 	_, _, err := raft.NewCore(coreConfig(), storedBehindConfig(t, config, 5, id(4, 3)), raft.Now{Mono: 1, Wall: 1})
 	var later *raft.LaterVersionError
 	require.ErrorAs(t, err, &later)
 	var corrupt *raft.CorruptError
 	assert.NotErrorAs(t, err, &corrupt, "it is not damage")
-	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 6, Known: 5}, *later)
+	assert.Equal(t, raft.LaterVersionError{Record: "the feature level of the cluster", Found: 7, Known: 6}, *later)
 }
 
 // If no correct leader would append a configuration, the member refuses it with a reason, and changes nothing.
@@ -308,7 +308,7 @@ func TestConfig_ThatNoLeaderAppends(t *testing.T) {
 	}{
 		{"garbage", "configuration entry", id(4, 5), []raft.Entry{{Index: 5, Term: 5, Kind: raft.EntryConfiguration, Data: []byte("garbage")}}},
 		{"one without a voter", "no voter", id(4, 5), []raft.Entry{configEntry(id(5, 5), raft.Configuration{Level: 1})}},
-		{"one as entry 1", "does not bootstrap", id(0, 0), []raft.Entry{configEntry(id(1, 0), moved("abc", "b"))}},
+		{"one as entry 1", "bootstraps no cluster", id(0, 0), []raft.Entry{configEntry(id(1, 0), moved("abc", "b"))}},
 		{"other voters at once", "voters change", id(4, 5), []raft.Entry{configEntry(id(5, 5), moved("abd", "b"))}},
 		{"other voters at once, at the index of another entry", "voters change", id(2, 1), []raft.Entry{configEntry(id(3, 5), moved("abd", "b"))}},
 		{"other voters at once, after a change of an address", "entry 6@5 may not follow", id(4, 5), []raft.Entry{

@@ -315,7 +315,7 @@ func (c *Core) misaddressed(m Message) string {
 		return "it is for another member"
 	case m.To.Incarnation != c.self.Incarnation && !(probe && m.To.Incarnation == 0):
 		return "it is for another incarnation of this member"
-	case m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
+	case ours != ClusterID{} && m.Term > c.hard.Term+termJumpMax || m.Term >= 1<<63:
 		return "its term is impossibly far ahead"
 	case m.Cluster == ClusterID{} && (class == ofLeader || class == ofCandidate):
 		return "only members of a cluster lead or campaign"

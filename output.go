@@ -71,6 +71,9 @@ type HardState struct {
 	Leading bool  // it leads this term; a start that finds it has lost the leadership
 	Losses  uint8 // of its leadership, against its will, since ten minutes without one; at most 7
 	Lease   Time  // the longest promise that it may have given a leader (see Promise); 0: none
+	// Cluster is the one that the member belongs to, if it was recovered from another one, which entry 1 then names; zero:
+	// entry 1 or the log's base tells.
+	Cluster ClusterID
 }
 
 // sameVote reports whether the two are about the same term and vote.

@@ -469,11 +469,14 @@ func (c *Core) uninitialized() bool { return c.hard == HardState{} && c.log.Last
 func (c *Core) names(p Peer) bool { return c.config().includes(p) }
 
 func (c *Core) cluster() ClusterID {
+	if c.hard.Cluster != (ClusterID{}) {
+		return c.hard.Cluster
+	}
 	cluster, _ := c.origin()
 	return cluster
 }
 
-// origin returns what entry 1 says about the cluster; zero while uninitialized.
+// origin returns what entry 1, or the base, says about the cluster; zero while uninitialized.
 func (c *Core) origin() (cluster ClusterID, bootstrapper Peer) {
 	if f := c.log.Bootstrap; f != nil {
 		return f.Cluster, f.Bootstrapper

@@ -21,7 +21,7 @@ func Explain(m Member, err error) *Error {
 	e.Message = strings.TrimPrefix(e.Message, "raft: ")
 	if e.Code == NoLeader || errors.Is(err, node.ErrWiped) {
 		if lost := m.Status().MajorityLost; lost != "" {
-			e.Message, e.Remedy = lost, "see docs/membership.md"
+			e.Message, e.Remedy = lost, "see docs/recovery.md"
 		}
 	}
 	if e.Leader != "" && e.LeaderURL == "" {

@@ -164,7 +164,7 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; a replacement puts", "waiting would not help")
 	m.SetStatus(node.Status{Wiped: true, MajorityLost: "the disks of 2 of 3 voters are lost"})
 	lost := m.do(t, "GET", "/readyz", "").failure(t)
-	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
+	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/recovery.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
 	m.Fail(context.DeadlineExceeded)
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "`GET /status`")
 	m.End(&node.StorageError{Op: "write", Err: errors.New("no space")})

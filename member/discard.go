@@ -40,9 +40,7 @@ func (m *Member) discard(ctx context.Context, why error) error {
 	if damaged := (*raft.CorruptError)(nil); errors.As(why, &damaged) && damaged.Cluster != (raft.ClusterID{}) {
 		store.Cluster = damaged.Cluster
 	} else if stored, err := m.peek(ctx); err == nil {
-		if store.Cluster = stored.Log.Base.Cluster; stored.Log.Bootstrap != nil {
-			store.Cluster = stored.Log.Bootstrap.Cluster
-		}
+		store.Cluster = stored.Cluster()
 	}
 	return m.untilConfirmed(ctx, why, store)
 }

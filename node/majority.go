@@ -32,7 +32,7 @@ func (i *identity) majorityLost() string {
 		}
 		if voters > 0 && voters-len(lost) < voters/2+1 {
 			return fmt.Sprintf("the disks of %d of %s are lost (%s), and with them a majority: no command can restore it. Put disks back "+
-				"until there is a majority; \"When a majority is lost\" in docs/membership.md says what else can be done",
+				"until there is a majority; \"When a majority is lost\" in docs/recovery.md says what else can be done",
 				len(lost), count(voters, "voter"), strings.Join(lost, " "))
 		}
 	}

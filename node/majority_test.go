@@ -43,7 +43,7 @@ func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 			c.Await("the leader to step down", func() bool { return n.Status().Leader == "" })
 			s := n.Status()
 			assert.Contains(t, s.LeaderReason, `the disks of 2 of 3 voters are lost (n2 n3), and with them a majority: no command can restore it`)
-			assert.Contains(t, s.LeaderReason, `"When a majority is lost" in docs/membership.md`)
+			assert.Contains(t, s.LeaderReason, `"When a majority is lost" in docs/recovery.md`)
 			assert.Equal(t, 1, strings.Count(log.String(), string(id)+": the majority of the cluster is lost"))
 			for _, m := range s.Members {
 				assert.False(t, m.Replace, "%s of %s", id, m.ID)

@@ -72,6 +72,9 @@ func (b *boltStore) beginWriting(stored *raft.Stored) (leftOver []string, err er
 	if err := b.home.begin(); err != nil {
 		return nil, err
 	}
+	if err := b.finishRecovery(stored); err != nil {
+		return nil, err
+	}
 	if installInterrupted(&stored.Log, stored.Snapshot) {
 		if err := b.finishInstall(stored); err != nil {
 			return nil, err
@@ -125,7 +128,7 @@ func (b *boltStore) scan(ctx context.Context, identity raft.Identity) (stored ra
 			if meta, err = b.identify(meta, identity); err != nil {
 				return err
 			}
-			b.member = raft.Incarnation(meta.Incarnation)
+			b.member = meta.logOf()
 			lineage, damage := b.readLineage(tx, meta.StartCount)
 			b.lineage = lineage
 			stored, err = b.readHardAndLog(ctx, tx)
@@ -158,16 +161,21 @@ func (b *boltStore) readMeta(tx *bbolt.Tx) (metaRecord, error) {
 
 // scanOwn is scan for the owner that the store names.
 func (b *boltStore) scanOwn(ctx context.Context) (stored raft.Stored, meta metaRecord, err error) {
+	if meta, err = b.owner(); err != nil {
+		return stored, meta, err
+	}
+	return b.scan(ctx, raft.Identity{Cluster: meta.Cluster, ID: raft.NodeID(meta.ID)})
+}
+
+// owner reads the record of the owner.
+func (b *boltStore) owner() (meta metaRecord, err error) {
 	err = b.guard("loading", func() error {
 		return b.db.View(func(tx *bbolt.Tx) (err error) {
 			meta, err = b.readMeta(tx)
 			return err
 		})
 	})
-	if err != nil {
-		return stored, meta, err
-	}
-	return b.scan(ctx, raft.Identity{Cluster: meta.Cluster, ID: raft.NodeID(meta.ID)})
+	return meta, err
 }
 
 // identify gives an uninitialized store its identity, and refuses a store of another member.
@@ -230,9 +238,13 @@ func (b *boltStore) nameCluster(ctx context.Context, err error) {
 	})
 }
 
-// clusterIn returns the cluster that the log's base, the recorded snapshot or entry 1 names. It is zero if none of them is
-// readable, or if the first two name different ones.
+// clusterIn returns the cluster that the record of term and vote, the log's base, the recorded snapshot or entry 1 names. It is zero
+// if none of them is readable, or if the base and the snapshot name different ones.
 func (b *boltStore) clusterIn(ctx context.Context, tx *bbolt.Tx) (of raft.ClusterID) {
+	bytes, _ := b.record(tx, hardBucket)
+	if hard, err := decodeHard(bytes); err == nil && hard.hard.Cluster != (raft.ClusterID{}) {
+		return hard.hard.Cluster
+	}
 	if in := tx.Bucket(snapshotBucket); in != nil {
 		base, err := decodeBase(in.Get(baseKey), raft.EntryID{})
 		if err == nil {

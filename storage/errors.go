@@ -103,8 +103,8 @@ func inUse(doing, path string, err error) error {
 	return e
 }
 
-// NoStoreError is returned by Inspect, Entries and Verify if there is no store in the directory. It matches fs.ErrNotExist. Name
-// the directory of a member, with raft.db in it.
+// NoStoreError is returned by Inspect, Entries, Verify and Recover if there is no store in the directory. It matches
+// fs.ErrNotExist. Name the directory of a member, with raft.db in it.
 type NoStoreError struct {
 	Dir    string
 	Reason string // what is there instead

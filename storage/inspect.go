@@ -90,9 +90,11 @@ func Inspect(ctx context.Context, dir string) (Inspection, error) {
 	return found, errors.Join(err, found.listFiles(s, dir))
 }
 
-// clusterOf returns the id of the cluster that the log's base, entry 1 or the recorded snapshot names.
+// clusterOf returns the id of the cluster that the record of term and vote, the log's base, entry 1 or the recorded snapshot names.
 func clusterOf(s raft.Stored) raft.ClusterID {
 	switch {
+	case s.Hard.Cluster != raft.ClusterID{}:
+		return s.Hard.Cluster
 	case s.Log.Base.Cluster != raft.ClusterID{}:
 		return s.Log.Base.Cluster
 	case s.Log.Bootstrap != nil:

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -68,9 +69,13 @@ type metaRecord struct {
 	ID          string `codec:"id"`
 	Incarnation uint64 `codec:"incarnation"`
 	StartCount  uint64 `codec:"boot"`
+	LogOf       uint64 `codec:"log_of,omitempty"` // the incarnation in the segments, if a recovery has changed Incarnation
 
 	unknown map[string]codec.Raw // by name, encoded
 }
+
+// logOf returns the incarnation to which the segments belong.
+func (m metaRecord) logOf() raft.Incarnation { return raft.Incarnation(cmp.Or(m.LogOf, m.Incarnation)) }
 
 func (m metaRecord) uninitialized() bool { return m.Cluster == "" && m.ID == "" && m.StartCount == 0 }
 
@@ -108,7 +113,7 @@ func decodeMeta(b []byte) (metaRecord, error) {
 	if err := codec.NewDecoderBytes(record, metaHandle()).Decode(&m.unknown); err != nil {
 		return metaRecord{}, err
 	}
-	for _, known := range []string{"format", "cluster", "id", "incarnation", "boot"} {
+	for _, known := range []string{"format", "cluster", "id", "incarnation", "boot", "log_of"} {
 		delete(m.unknown, known)
 	}
 	return m, nil
@@ -155,15 +160,25 @@ type hardRecord struct {
 // version. Otherwise the record is of version 2. A release that knows only version 1 would mistake the remainder of a
 // compacted log for the whole log. In a cluster with priorities, a member that leads, or that has lost its leadership, has a
 // record of version 3. A member that may have promised a lease has a record of version 4: an earlier release would not wait for
-// the promise after a start.
+// the promise after a start. A member of a recovered cluster has a record of version 5 until entry 1 is compacted: an earlier release
+// would take the cluster in entry 1 for its own.
 const (
-	hardVersion       = 4  // the newest version that this release reads
-	hardVersionOffice = 3  // without the last number
-	hardVersionBase   = 2  // without the last two numbers
-	hardVersionWhole  = 1  // without the last three numbers
-	hardNumbers       = 10 // numbers of eight bytes before the id of the vote in version 4
+	hardVersion       = 5  // the newest version that this release reads
+	hardVersionLease  = 4  // without the id of the cluster
+	hardVersionOffice = 3  // without the lease
+	hardVersionBase   = 2  // without the office
+	hardVersionWhole  = 1  // without the index of the snapshot
+	hardNumbers       = 12 // numbers of eight bytes before the id of the vote in version 5
 	hardName          = "the record of term and vote"
 )
+
+// hardCount returns how many numbers a record of the version has.
+func hardCount(version uint8) int {
+	if version == hardVersion {
+		return hardNumbers
+	}
+	return 6 + int(version)
+}
 
 // whole reports whether the log begins at entry 1 and no snapshot is recorded.
 func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapshotIndex == 0 }
@@ -171,8 +186,10 @@ func (h hardRecord) whole() bool { return h.start == raft.EntryID{} && h.snapsho
 // version returns the version of the record.
 func (h hardRecord) version() uint8 {
 	switch {
-	case h.hard.Lease > 0:
+	case h.hard.Cluster != (raft.ClusterID{}):
 		return hardVersion
+	case h.hard.Lease > 0:
+		return hardVersionLease
 	case h.hard.Leading || h.hard.Losses > 0:
 		return hardVersionOffice
 	case h.whole():
@@ -182,19 +199,20 @@ func (h hardRecord) version() uint8 {
 }
 
 // encode returns: version uint8 | numbers uint64 | id of the vote | CRC-32C of all before. Version 1 has seven numbers,
-// and each later version has one more.
+// and each later version has one more, but for the last, which has two more, the id of the cluster.
 func (h hardRecord) encode() []byte {
 	numbers := []uint64{
 		uint64(h.hard.Term), uint64(h.hard.Vote.Incarnation), uint64(h.commit),
 		uint64(h.start.Term), uint64(h.start.Index), uint64(h.last.Term), uint64(h.last.Index), uint64(h.snapshotIndex),
 		uint64(h.hard.Losses) << 1, uint64(h.hard.Lease),
+		binary.LittleEndian.Uint64(h.hard.Cluster[:8]), binary.LittleEndian.Uint64(h.hard.Cluster[8:]),
 	}
 	if h.hard.Leading {
-		numbers[hardNumbers-2] |= 1
+		numbers[hardCount(hardVersionOffice)-1] |= 1
 	}
 	b := make([]byte, 0, 1+hardNumbers*8+len(h.hard.Vote.ID)+checksumBytes)
 	b = append(b, h.version())
-	for _, n := range numbers[:hardNumbers-hardVersion+int(h.version())] {
+	for _, n := range numbers[:hardCount(h.version())] {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	return sealed(append(b, h.hard.Vote.ID...))
@@ -205,7 +223,7 @@ func decodeHard(b []byte) (hardRecord, error) {
 	if err != nil {
 		return hardRecord{}, err
 	}
-	count := hardNumbers - hardVersion + int(b[0])
+	count := hardCount(b[0])
 	if len(record) < count*8 || len(record) > count*8+raft.NodeIDBytesMax {
 		return hardRecord{}, fmt.Errorf("a record of %d bytes", len(record))
 	}
@@ -223,6 +241,8 @@ func decodeHard(b []byte) (hardRecord, error) {
 		last:          raft.EntryID{Term: raft.Term(n[5]), Index: raft.Index(n[6])},
 		snapshotIndex: raft.Index(n[7]),
 	}
+	binary.LittleEndian.PutUint64(h.hard.Cluster[:8], n[10])
+	binary.LittleEndian.PutUint64(h.hard.Cluster[8:], n[11])
 	if h.version() != b[0] {
 		return hardRecord{}, fmt.Errorf("version %d, for a log after entry %v and a snapshot of entry %d", b[0], h.start, h.snapshotIndex)
 	}

@@ -126,7 +126,7 @@ func laterRecords(t *testing.T) []laterRecord {
 			what: "eight bytes more before the vote", bucket: hardBucket, key: recordKey, names: "term and vote", found: hardVersion + 1, known: hardVersion,
 			change: func(b []byte) []byte {
 				body := b[:len(b)-checksumBytes]
-				vote := 1 + (hardNumbers-hardVersion+hardVersionWhole)*8
+				vote := 1 + hardCount(hardVersionWhole)*8
 				grown := slices.Concat([]byte{hardVersion + 1}, body[1:vote], []byte("EIGHTNEW"), body[vote:])
 				return sealed(grown)
 			},
@@ -136,7 +136,7 @@ func laterRecords(t *testing.T) []laterRecord {
 			change: func(b []byte) []byte { return sealed([]byte{2, 'n', 'e', 'w'}) },
 		},
 		{
-			what: "a kind of entry", bucket: logBucket, key: logKey(3), names: "the kind of entry 3@1", found: 9, known: 5,
+			what: "a kind of entry", bucket: logBucket, key: logKey(3), names: "the kind of entry 3@1", found: 9, known: 6,
 			change: resealedEntry(func(r []byte) { r[32] = 9 }),
 		},
 		{
@@ -172,15 +172,15 @@ func laterRecords(t *testing.T) []laterRecord {
 func laterConfigurations() []laterRecord {
 	return []laterRecord{
 		{
-			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 6, known: 5,
+			what: "the feature level", bucket: logBucket, key: logKey(3), names: "feature level", found: 7, known: 6,
 			change: func([]byte) []byte {
-				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":6,"new":7}`)}.Record()
+				return raft.Entry{Index: 3, Term: 1, Kind: raft.EntryConfiguration, Data: []byte(`{"version":1,"level":7,"new":7}`)}.Record()
 			},
 		},
 		{
-			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 6, known: 5,
+			what: "the feature level in the base", compacted: true, bucket: snapshotBucket, key: baseKey, names: "feature level", found: 7, known: 6,
 			change: func([]byte) []byte {
-				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":6,"new":7}}`))
+				return sealed([]byte("\x01" + `{"version":2,"configuration":{"version":1,"level":7,"new":7}}`))
 			},
 		},
 	}

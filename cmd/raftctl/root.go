@@ -26,7 +26,7 @@ const exitHelp = `Exit codes: 0 done; 1 failed: there is no store, or it is in u
 usage; 3 the store is damaged or marked: no member runs on it. No command but those that say so changes anything.`
 
 // commands are the subcommands. Each is in a file of its own.
-var commands = []func() *cobra.Command{newInspect, newEntries, newVerify}
+var commands = []func() *cobra.Command{newInspect, newEntries, newVerify, newRecover}
 
 // run runs the command line and returns the exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
