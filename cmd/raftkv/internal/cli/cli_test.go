@@ -476,5 +476,5 @@ func TestHelp_ShowsExamplesAndCompletes(t *testing.T) {
 func TestVersion_SaysTheProtocol(t *testing.T) {
 	code, out, _ := run(t, "", "--version")
 	assert.Equal(t, 0, code)
-	assert.Equal(t, "raftkv built without a version (protocol 8)\n", out)
+	assert.Equal(t, "raftkv built without a version (protocol 9)\n", out)
 }
