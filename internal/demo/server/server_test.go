@@ -313,7 +313,7 @@ func TestHealth_IsTheNodeAndReadinessTheLeader(t *testing.T) {
 	assert.Contains(t, m.do(t, "GET", "/readyz", "").failure(t).Remedy, "ask another member; raftkv members replace", "waiting would not help")
 	m.SetStatus(node.Status{Wiped: true, Leadership: raft.Leadership{Leader: "n1"}, MajorityLost: "the disks of 2 of 3 voters are lost"})
 	lost := m.do(t, "GET", "/readyz", "").failure(t)
-	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/membership.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
+	assert.Equal(t, "the disks of 2 of 3 voters are lost; see docs/recovery.md", lost.Message+"; "+lost.Remedy, "nobody can replace it")
 	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
 	m.Fail(&node.NotLeaderError{Reason: "no leader"})
 	assert.Equal(t, lost.Message, m.do(t, "PUT", "/kv/k", "v").failure(t).Message)
