@@ -95,6 +95,7 @@ func (s *Stored) Recover(id NodeID, cluster ClusterID, fresh Incarnation, now in
 		return Recovered{}, &NotRecoverableError{id, fmt.Sprintf("its term %d is impossibly high", s.Hard.Term)}
 	}
 	survivor.Incarnation, survivor.Kind, survivor.Next = fresh, Voter, NextSame
+	survivor.Priority = max(survivor.Priority, 0) // nobody else can lead
 	next := NewConfiguration([]Member{survivor})
 	next.AppVersionMin, next.Sessions, next.LeaseDuration = config.AppVersionMin, config.Sessions, config.LeaseDuration
 	next.Level = max(config.Level, featureLevelRecovery)

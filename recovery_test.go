@@ -133,6 +133,17 @@ func TestRecovery_ACompactedLog(t *testing.T) {
 	assert.Equal(t, r.Hard.Term+1<<32, again.Hard.Term, "a second recovery does not repeat terms either")
 }
 
+// A standby that survives leads, because nobody else can.
+func TestRecovery_AStandby(t *testing.T) {
+	config := raft.NewConfiguration(membersNamed("abc"))
+	config.Members[0].Priority, config.Level = raft.PriorityNever, 2
+	stored, _ := recovered(t, storedBehindConfig(t, config, 5, id(4, 3)))
+	c := begin(t, coreConfig(), stored)
+	c.timeout()
+	c.persist()
+	assert.Equal(t, raft.Leader, c.Leadership().Role)
+}
+
 func TestRecovery_Refusals(t *testing.T) {
 	marked := lastOfABC(t)
 	marked.Mark = &raft.Mark{Kind: raft.MarkContradicted, By: peer("b")}
