@@ -19,9 +19,11 @@ CAMPAIGN  = bin/reliability
 FAILOVER  = bin/failover
 # The tests that print figures.
 MEASURED  = LeaderIsKilledAgainAndAgain|KillOfAllAtOnce|AnIdleCluster|BodiesThatTrickle|ClientsThatNeverRead|TestMeasure
+# The packages that are tested with every invariant of the core on.
+CORE      = coxswain/raft|fuzzy
 # The packages whose tests have one goroutine, but for WORKERS of some: the core, simulated runs, pages, and habits.
 SINGLE    = coxswain/raft|handshake|forward|joining|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
-WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_|^TestFailover
+WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_Reports|^TestFailover
 # The packages whose tests run built programs, which have no race detector.
 PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
 # "make vet" vets.
@@ -36,7 +38,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-forward bench-page measure measure-snapshots measure-members \
-	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable single elections-short
+	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable single core
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,14 +52,18 @@ picture: ## draw docs/results/demo.svg from a real run of the demo whose leader 
 		$(GO) run ./internal/termsvg 'The demo in a terminal: the leader is killed' > docs/results/demo.svg.new
 	mv docs/results/demo.svg.new docs/results/demo.svg
 
-# Tests with real processes wait most of the time: with three packages at once, something always computes. The pages of the lab,
-# in a browser for a minute, are left to "make race".
+# Tests with real processes wait most of the time: with three packages at once, something always computes. The core and the
+# simulators are tested with every invariant of the core on, as -race has it. The pages of the lab, in a browser for a minute, are
+# left to "make race".
 test: program ## the quick loop: every test, without the race detector
-	@$(call beside,elections-short); $(TEST) -p 3 -parallel 4 -timeout 30m ./...; $(both)
+	@packages=$$($(GO) list ./... | grep -vE '/($(CORE))$$') || exit 1; $(call beside,core); \
+		$(TEST) -p 3 -parallel 4 -timeout 30m $$packages; $(both)
 	cd bench && $(TEST) -tags nopeers -short ./...
 
-elections-short:
-	cd elections && $(TEST) -short . ./cmd/...
+# What test runs beside the tests with real processes.
+core:
+	$(TEST) -timeout 30m -tags invariants . ./fuzzy
+	cd elections && $(TEST) -short -tags invariants . ./cmd/...
 
 # Tests that only compute fill the time in which those with real processes wait, at a low priority, so that they disturb none. The
 # recipe fails if either fails.
@@ -92,9 +98,8 @@ portable:
 		GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build -gcflags='all=-N -l' $(PORTABLE) || exit 1; \
 	done
 
-# In one goroutine no race could be found, and a simulated run takes ten times as long under the race detector. So the core
-# and the simulators are tested with every invariant of the core on instead, as -race has it. With -short, tests of storage do
-# fewer rounds of the same, which find no other race; "make test" does all of them.
+# In one goroutine no race could be found, and a simulated run takes ten times as long under the race detector. With -short, tests
+# of storage do fewer rounds of the same, which find no other race; "make test" does all of them.
 race: program
 	@packages=$$($(GO) list ./... | grep -vE '/($(SINGLE)|$(PROCESSES))$$') || exit 1; $(call beside,single); \
 		$(TEST) -p 3 -parallel 4 -timeout 30m -race -short $$packages; $(both)
@@ -102,8 +107,7 @@ race: program
 # What race runs beside the tests with real processes.
 single:
 	$(TEST) -race -run '$(WORKERS)' ./fuzzy ./cmd/raftlab
-	$(TEST) -timeout 30m -tags invariants . ./fuzzy
-	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m -tags invariants .
+	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/... && $(TEST) -timeout 30m .
 
 fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
 	gofmt -w .
