@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,14 +50,15 @@ func (i *intruder) request(counter uint64, command string) (raft.Message, raft.F
 	return raft.Message{From: i.n2, To: i.leader, Term: i.term}, f
 }
 
-// pass gives a request to the leader, and returns the answers to the sender.
+// pass gives a request to the leader, and returns the answers to it. Answers to earlier requests, which were not delivered, may be
+// sent again beside them.
 func (i *intruder) pass(m raft.Message, f raft.Forward) []raft.ForwardReply {
 	m.Body = f
 	i.tap.answersTo(m.From)
 	i.tap.handler.Receive(m.From, []raft.Message{m})
 	<-time.After(5 * time.Millisecond) // of the bubble; less than a heartbeat
 	synctest.Wait()
-	return i.tap.answersTo(m.From)
+	return slices.DeleteFunc(i.tap.answersTo(m.From), func(r raft.ForwardReply) bool { return r.Counter != f.Counter })
 }
 
 // typed returns the values that a refusal carries for a type.

@@ -33,14 +33,18 @@ func (l *lease) publish(next raft.LeaderLease) {
 // readIndex returns the index that a read needs, without a round of messages. It returns false if the lease does not prove
 // that this member still leads.
 //
-// The clock is read within the call, and between two looks at the same lease. A process that was stopped in between may find
-// that its lease is over. It must not use a time that it read before.
+// The clock is read within the call, and between two looks at the same lease: it looks again if the lease was renewed meanwhile. A
+// process that was stopped in between may find that its lease is over. It must not use a time that it read before.
 func (l *lease) readIndex(clock func() raft.Now) (raft.Index, bool) {
-	held := l.now.Load()
-	if held == nil || clock().Mono >= held.Until || l.now.Load() != held {
-		return 0, false
+	for {
+		held := l.now.Load()
+		if held == nil || clock().Mono >= held.Until {
+			return 0, false
+		}
+		if l.now.Load() == held {
+			return held.Commit, true
+		}
 	}
-	return held.Commit, true
 }
 
 // remaining returns how long the lease still runs; 0: there is none.
