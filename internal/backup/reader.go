@@ -172,18 +172,23 @@ func (r *Reader) frame() error {
 	return nil
 }
 
-// take reads n bytes. It allocates no more than there are, even if n is damaged.
-func (r *Reader) take(n int) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r.from, int64(n)))
+// take reads n bytes. Of a payload that may be long, it allocates no more than there is, even if n is damaged.
+func (r *Reader) take(n int) (b []byte, err error) {
+	if n <= stateBytes {
+		b = make([]byte, n)
+		_, err = io.ReadFull(r.from, b)
+	} else if b, err = io.ReadAll(io.LimitReader(r.from, int64(n))); err == nil && len(b) < n {
+		err = io.ErrUnexpectedEOF
+	}
 	r.read += int64(len(b))
 	r.sum = crc32.Update(r.sum, castagnoli, b)
-	if err != nil {
-		return b, &readError{err}
-	}
-	if len(b) < n {
+	switch err {
+	case nil:
+		return b, nil
+	case io.EOF, io.ErrUnexpectedEOF:
 		return b, errCutShort
 	}
-	return b, nil
+	return b, &readError{err}
 }
 
 // readError is an error of the reader that the backup comes from. It says nothing about the backup.
