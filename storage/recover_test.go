@@ -19,7 +19,7 @@ var (
 )
 
 // survivorIn fills a store of n2, one of three members: entry 1, and commands up to the index last.
-func survivorIn(t *testing.T, kind Kind, last raft.Index) (dir string) {
+func survivorIn(t testing.TB, kind Kind, last raft.Index) (dir string) {
 	leaks.Check(t)
 	dir = filepath.Join(t.TempDir(), "data")
 	store, err := Open(dir, Options{New: kind, SegmentBytes: 4 << 10})
