@@ -84,8 +84,10 @@ func TestBackup_IsReadAsItWasWritten(t *testing.T) {
 		assert.Equal(t, entry(4, 7).Record(), entries[1].Record())
 	}
 	h := sample()
+	bootstrap := entry(1, 1)
+	bootstrap.Kind, bootstrap.Data = raft.EntryBootstrap, raft.Bootstrap{Cluster: h.Cluster, Configuration: h.Base.Config}.Encode()
 	h.Base = raft.Base{}
-	_, got, entries, err := all(bytes.NewReader(write(t, h, nil, entry(1, 1))))
+	_, got, entries, err := all(bytes.NewReader(write(t, h, nil, bootstrap)))
 	require.NoError(t, err)
 	assert.Empty(t, got)
 	assert.Len(t, entries, 1)
@@ -127,7 +129,7 @@ func TestBackup_NonsenseIsRefused(t *testing.T) {
 	for why, b := range map[string][]byte{
 		"entry 7@3 follows entry 6@4":   write(t, sample(), nil, entry(4, 6), entry(3, 7)),
 		"entry 7@3 follows entry 5@3":   write(t, sample(), nil, entry(3, 7)),
-		"entry 6@5 follows":             write(t, sample(), nil, entry(5, 6)),
+		"entry 6@5 is of a later term":  write(t, sample(), nil, entry(5, 6)),
 		"its description does not name": write(t, noState, []byte("x")),
 		"does not name its cluster":     write(t, Head{Name: "orders"}, nil),
 		"its term is 2":                 write(t, func() Head { h := sample(); h.Term = 2; return h }(), nil),

@@ -29,7 +29,7 @@ type Reader struct {
 
 	next    kind // of the frame that is read, and not used up
 	payload []byte
-	last    raft.EntryID
+	log     raft.StoredLog
 	err     error
 }
 
@@ -47,6 +47,9 @@ func (r *Reader) Head() Head { return r.head }
 
 // End returns how much was read.
 func (r *Reader) End() End { return r.end }
+
+// Log returns the log of what was read.
+func (r *Reader) Log() raft.StoredLog { return r.log }
 
 func (r *Reader) begin() error {
 	head, err := r.take(headBytes)
@@ -71,7 +74,9 @@ func (r *Reader) begin() error {
 	if r.head, err = decodeHead(r.payload); err != nil {
 		return err
 	}
-	r.last = r.head.Base.ID
+	if r.head.Base.ID.Index > 0 {
+		r.log.Begin(r.head.Base)
+	}
 	return r.frame()
 }
 
@@ -119,10 +124,12 @@ func (r *Reader) entry() (raft.Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	if e.Index != r.last.Index+1 || e.Term < r.last.Term || e.Term > r.head.Term {
-		return e, fmt.Errorf("entry %v follows entry %v, and the term is %d", e.ID(), r.last, r.head.Term)
+	if e.Term > r.head.Term {
+		return e, fmt.Errorf("entry %v is of a later term than the backup, %d", e.ID(), r.head.Term)
 	}
-	r.last = e.ID()
+	if err := r.log.Observe(e); err != nil {
+		return e, err
+	}
 	r.end.Entries++
 	return e, r.frame()
 }
