@@ -126,7 +126,7 @@ func TestBackup_HasEverythingAcknowledgedBefore(t *testing.T) {
 						acknowledged = append(acknowledged, command)
 						mu.Unlock()
 					}
-					time.Sleep(5 * time.Millisecond)
+					<-time.After(5 * time.Millisecond)
 				}
 			})
 		}
@@ -155,7 +155,7 @@ func TestBackup_HasEverythingAcknowledgedBefore(t *testing.T) {
 				require.True(t, slices.Contains(state, command), command)
 			}
 			assert.Equal(t, list(status.ID)[:len(state)], state, "and it is the state after that many commands")
-			time.Sleep(50 * time.Millisecond)
+			<-time.After(50 * time.Millisecond)
 		}
 		stop()
 		writers.Wait()
@@ -163,7 +163,7 @@ func TestBackup_HasEverythingAcknowledgedBefore(t *testing.T) {
 	})
 }
 
-// Whoever tries again after an error gets a backup, and nothing is left of the failed one.
+// A backup that failed leaves nothing behind, and the next one succeeds.
 func TestBackup_ThatFailsIsNone(t *testing.T) {
 	for name, row := range map[string]struct {
 		do   func(ctx context.Context, cancel func(), c *rafttest.Cluster, n *node.Node) (written []byte, err error)
@@ -242,7 +242,7 @@ func TestBackup_OneAtATime(t *testing.T) {
 		for range 40 { // and snapshots are taken meanwhile: an open file stays
 			propose(t, c.Leader(), "more")
 		}
-		time.Sleep(5 * time.Second) // the time in which the writer blocks is not the FSM's
+		<-time.After(5 * time.Second) // the time in which the writer blocks is not the FSM's
 		close(w.gate)
 		require.NoError(t, <-first)
 		_, state := restored(t, &w.taken)
@@ -276,7 +276,7 @@ func TestBackup_TheStateThatCannotBeWritten(t *testing.T) {
 			assert.ErrorAs(t, err, &stalled)
 		}},
 		"it stalls for good": {func(_ context.Context, w io.Writer, f raft.FSMSnapshot) error {
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 			return nil
 		}, func(t *testing.T, err error) {
 			var stalled *node.SnapshotStalledError
