@@ -150,6 +150,19 @@ func (c *Core) baseAt(i Index) Base {
 	}
 }
 
+// RecordedSnapshot returns the newest snapshot whose record is durable. Its File is zero if there is none. Like Status, it only
+// reads the core.
+func (c *Core) RecordedSnapshot() Snapshot { return c.disk.snapshot }
+
+// BaseAt describes the state once the entries up to id are applied. It returns false if the log does not hold that entry, or if
+// the entry is not known to be committed. Like Status, it only reads the core.
+func (c *Core) BaseAt(id EntryID) (Base, bool) {
+	if id.Index == 0 || id.Index < c.log.Base.ID.Index || id.Index > c.log.commit || c.log.id(id.Index) != id {
+		return Base{}, false
+	}
+	return c.baseAt(id.Index), true
+}
+
 func (c *Core) onSnapshotTaken(e SnapshotTaken) {
 	s := &c.snaps
 	if s.taking == nil || s.taking.ID != e.Take {

@@ -56,7 +56,7 @@ func explained(err error) *Error {
 		return errorf(AnswerTooLarge, "read the state instead", "%v", err)
 	case errors.As(err, &full):
 		return errorf(Overloaded, "try again; if this persists, GET /status says which disk needs room", "%v", err)
-	case errors.Is(err, raft.ErrOverloaded):
+	case errors.Is(err, raft.ErrOverloaded), errors.Is(err, node.ErrBackupRuns):
 		return errorf(Overloaded, "try again in a second", "%v", err)
 	case errors.Is(err, raft.ErrRemoved):
 		return errorf(RemovedMember, "ask another member", "%v", err)

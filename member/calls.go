@@ -68,6 +68,11 @@ func (m *Member) RunAsLeader(ctx context.Context, f func(ctx context.Context, te
 // Snapshot is as node.Node.Snapshot: it takes a snapshot now.
 func (m *Member) Snapshot(ctx context.Context) (raft.EntryID, error) { return m.node.Snapshot(ctx) }
 
+// Backup is as node.Node.Backup: it writes a backup of everything that was acknowledged before.
+func (m *Member) Backup(ctx context.Context, w io.Writer) (raft.EntryID, error) {
+	return m.node.Backup(ctx, w)
+}
+
 // SetLeaseDuration is as node.Node.SetLeaseDuration: it sets how long leases last, for all members; 0: there are none.
 func (m *Member) SetLeaseDuration(ctx context.Context, d time.Duration) (node.Members, error) {
 	return m.node.SetLeaseDuration(ctx, d)

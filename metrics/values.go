@@ -73,6 +73,8 @@ var values = []value[node.Metrics]{
 	snapshots("received", func(s node.SnapshotCounts) uint64 { return s.Received }),
 	snapshots("refused", func(s node.SnapshotCounts) uint64 { return s.Refused }),
 	snapshots("restored", func(s node.SnapshotCounts) uint64 { return s.Restored }),
+	snapshots("backed_up", func(s node.SnapshotCounts) uint64 { return s.BackedUp }),
+	snapshots("backup_failed", func(s node.SnapshotCounts) uint64 { return s.BackupsFailed }),
 	counter("snapshot_bytes_sent_total", "Bytes of snapshots sent, with repetitions.",
 		func(m node.Metrics) float64 { return float64(m.SnapshotBytesSent) }),
 	counter("snapshot_bytes_received_total", "Bytes of snapshots written that a leader sent.",

@@ -40,6 +40,7 @@ type applierTasks struct {
 	target  raft.EntryID   // last entry to apply
 	take    *raft.Take     // snapshot to take once its entry is the last one applied; nil: none
 	restore *raft.Snapshot // snapshot to restore before anything else; nil: none
+	freeze  *backupState   // state to freeze for a backup, once no other state is frozen; nil: none
 	// replaced is true if a snapshot from a leader replaces the log. From then on the log may lack entries that the FSM has
 	// not applied, so the FSM waits for restore.
 	replaced bool
@@ -107,6 +108,8 @@ func (a *applier) work() error {
 			err = a.restore(*t.restore)
 		case t.replaced:
 			return nil
+		case t.freeze != nil && a.node.taker.reserve(t.freeze.taking, a.at):
+			err = a.freezeFor(t.freeze)
 		case t.take != nil && t.take.ID.Index <= a.at.Index:
 			err = a.take(*t.take)
 		case t.take != nil && t.take.ID.Index < t.target.Index:

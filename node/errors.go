@@ -33,6 +33,9 @@ var (
 	// ErrSnapshotUnsupported: the storage is not a SnapshotStorage, so this member takes no snapshots and its log is not
 	// compacted.
 	ErrSnapshotUnsupported = errors.New("raft: the storage keeps no snapshots: use one that implements SnapshotStorage")
+	// ErrBackupRuns: this member is taking another backup, or the FSM has not returned from an earlier one. Try again later, or ask
+	// another member.
+	ErrBackupRuns = errors.New("raft: this member is taking another backup: try again later, or take it from another member")
 	// ErrReadTimedOut: the read was not confirmed in time; try again.
 	ErrReadTimedOut = errors.New("raft: the read was not confirmed in time")
 )

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +68,8 @@ func TestFSM_ThatWaitsForItselfIsRefused(t *testing.T) {
 			_, err := n.AddMember(ctx, raft.Member{ID: "n9", Address: "n9:1"}, node.ChangeOptions{})
 			return err
 		},
-		"Close": func(n *node.Node) error { return n.Close() },
+		"Backup": func(n *node.Node) error { _, err := n.Backup(ctx, io.Discard); return err },
+		"Close":  func(n *node.Node) error { return n.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

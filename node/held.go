@@ -80,10 +80,7 @@ func (k *taker) wroteHeld(h *held, err error) error {
 // endHeld frees the taker for the next frozen state. If no stream has begun, endHeld also reports the end to the core. If a
 // stream has begun, the streamer reports the end.
 func (k *taker) endHeld(h *held, err error) {
-	h.cancel(nil)
-	k.mu.Lock()
-	k.taking, k.held = nil, nil
-	k.mu.Unlock()
+	k.free(h.taking)
 	if !h.begin() {
 		return
 	}

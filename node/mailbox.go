@@ -29,7 +29,7 @@ type mailbox struct {
 	applied       raft.EntryID  // highest one not stepped yet; zero: none
 	batch         raft.Applying // batch that the FSM is applying, not stepped yet; zero: none
 	closing       bool
-	inspections   []chan<- raft.CoreStatus
+	inspections   []func(*raft.Core)
 }
 
 func newMailbox() *mailbox { return &mailbox{events: queue[raft.Event]{signal: newSignal()}} }
@@ -145,16 +145,16 @@ func (m *mailbox) close() {
 	m.events.wake()
 }
 
-// inspect asks the loop for the core's status; reply needs a capacity of 1.
-func (m *mailbox) inspect(reply chan<- raft.CoreStatus) {
+// inspect makes the loop call look after its next step.
+func (m *mailbox) inspect(look func(*raft.Core)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.inspections = append(m.inspections, reply)
+	m.inspections = append(m.inspections, look)
 	m.events.wake()
 }
 
 // take appends what waits to batch, within the limits of one batch.
-func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []chan<- raft.CoreStatus, closing bool) {
+func (m *mailbox) take(batch []raft.Event) (events []raft.Event, inspections []func(*raft.Core), closing bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.persisted != 0 {

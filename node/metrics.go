@@ -93,6 +93,7 @@ type Metrics struct {
 type SnapshotCounts struct {
 	Taken, Failed, Sent, Received, Refused, Restored uint64
 	Resumed                                          uint64 // how often a stream was resumed after a break
+	BackedUp, BackupsFailed                          uint64 // calls of Backup
 }
 
 // ProposalFailures counts failed proposals by their error.
@@ -198,7 +199,7 @@ type counters struct {
 
 	forwards                                            struct{ sent, notApplied, unknown, refused atomic.Uint64 }
 	changes                                             struct{ done, refused, givenUp, unknown atomic.Uint64 }
-	snapshots                                           struct{ taken, failed, sent, resumed, received, refused, restored atomic.Uint64 }
+	snapshots                                           struct{ taken, failed, sent, resumed, received, refused, restored, backedUp, backupsFailed atomic.Uint64 }
 	snapshotIndex, base                                 atomic.Uint64
 	snapshotBytesSent, snapshotBytesReceived            atomic.Uint64
 	freezeSeconds, snapshotWriteSeconds, restoreSeconds *histogram
@@ -375,6 +376,7 @@ func (c *counters) snapshotCounts() SnapshotCounts {
 	return SnapshotCounts{
 		Taken: s.taken.Load(), Failed: s.failed.Load(), Sent: s.sent.Load(), Received: s.received.Load(),
 		Refused: s.refused.Load(), Restored: s.restored.Load(), Resumed: s.resumed.Load(),
+		BackedUp: s.backedUp.Load(), BackupsFailed: s.backupsFailed.Load(),
 	}
 }
 

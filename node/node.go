@@ -75,6 +75,8 @@ type Node struct {
 
 	lease lease
 
+	backingUp atomic.Bool // a backup is being taken
+
 	wg         sync.WaitGroup // every goroutine but the loop
 	stop       chan struct{}  // closed when the node begins to end
 	loopEnded  chan struct{}  // closed once lastStatus is set
@@ -259,7 +261,7 @@ func (n *Node) loop() error {
 			}
 		}
 		runtime.Gosched() // callers that are about to propose join this batch: docs/decisions/0033
-		var inspections []chan<- raft.CoreStatus
+		var inspections []func(*raft.Core)
 		var closing bool
 		clear(batch)
 		batch, inspections, closing = n.mailbox.take(n.works.tell(batch[:0]))
@@ -275,11 +277,8 @@ func (n *Node) loop() error {
 		n.requests.hold(n.core.HoldsProposals())
 		n.late.idleSince = n.now().Mono
 		n.releaseIdle()
-		if len(inspections) > 0 {
-			s := n.core.Status()
-			for _, reply := range inspections {
-				reply <- s
-			}
+		for _, look := range inspections {
+			look(n.core)
 		}
 		if closing {
 			return raft.ErrClosed
@@ -398,6 +397,17 @@ func (n *Node) ended() error {
 		return removed
 	}
 	return raft.ErrClosed
+}
+
+// spawn starts a goroutine that the end of the node waits for. It returns an error if the node has begun to end.
+func (n *Node) spawn(f func()) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return raft.ErrClosed
+	}
+	n.wg.Go(f)
+	return nil
 }
 
 // closeFailed records an error that occurred while the node ended.

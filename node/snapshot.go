@@ -82,10 +82,24 @@ func (a *applier) take(t raft.Take) error {
 		k.report(raft.SnapshotTaken{Take: t.ID, Err: err})
 		return nil
 	}
+	frozen, refused, err := a.frozen(t.ID)
+	if refused != nil {
+		k.end(run, raft.SnapshotTaken{Take: t.ID, Err: refused})
+		return err
+	}
+	if t.Hold {
+		k.hold(run, frozen)
+		return nil
+	}
+	a.node.wg.Go(func() { k.run(run, frozen) })
+	return nil
+}
+
+// frozen freezes the state, which is that of the entry id. If it returns no state, refused says why. Then err is nil, unless the
+// state may no longer be intact.
+func (a *applier) frozen(id raft.EntryID) (frozen raft.FSMSnapshot, refused, err error) {
 	began := time.Now()
-	var frozen raft.FSMSnapshot
-	var refused error
-	err = a.call("Snapshot", t.ID, func() error {
+	err = a.call("Snapshot", id, func() error {
 		frozen, refused = a.fsm.Snapshot()
 		return nil
 	})
@@ -93,16 +107,10 @@ func (a *applier) take(t raft.Take) error {
 		refused = errors.New("Snapshot returned nil")
 	}
 	if err != nil || refused != nil {
-		k.end(run, raft.SnapshotTaken{Take: t.ID, Err: &SnapshotError{Op: "freeze", ID: t.ID, Err: firstError(err, refused)}})
-		return err
+		return nil, &SnapshotError{Op: "freeze", ID: id, Err: firstError(err, refused)}, err
 	}
 	a.node.counters.freezeSeconds.observe(int64(time.Since(began)))
-	if t.Hold {
-		k.hold(run, frozen)
-		return nil
-	}
-	a.node.wg.Go(func() { k.run(run, frozen) })
-	return nil
+	return frozen, nil, nil
 }
 
 // takeBySync syncs a DurableFSM instead of taking a snapshot. After that, the log is no longer needed up to the entry that
@@ -181,7 +189,7 @@ type taking struct {
 	cancel    context.CancelCauseFunc
 }
 
-// begin reserves the taker. It fails while methods of an earlier, given-up snapshot have not returned.
+// begin reserves the taker. It fails while methods of an earlier, given-up snapshot have not returned, and during a backup.
 func (k *taker) begin(t raft.Take) (*taking, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -199,13 +207,31 @@ func (k *taker) begin(t raft.Take) (*taking, error) {
 // end frees the taker and reports the result to the core. If the core already has a result, because the snapshot stalled, end
 // does not report again. If that snapshot was nevertheless finished, end deletes its file.
 func (k *taker) end(t *taking, result raft.SnapshotTaken) {
-	t.cancel(nil)
-	k.mu.Lock()
-	k.taking = nil // before the report, since the core may then request the next snapshot at once
-	k.mu.Unlock()
+	k.free(t) // before the report, since the core may then request the next snapshot at once
 	if file := result.Snapshot.File; !k.conclude(t, result) && file != (raft.SnapshotID{}) {
 		k.node.receiver.discard([]raft.SnapshotID{file})
 	}
+}
+
+// reserve reserves the taker for a backup of the state at an entry, which reports nothing to the core. It returns false while a
+// method of another frozen state runs.
+func (k *taker) reserve(t *taking, at raft.EntryID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.taking != nil {
+		return false
+	}
+	t.ID, k.taking = at, t
+	return true
+}
+
+// free frees the taker for the next frozen state, for which a backup may wait.
+func (k *taker) free(t *taking) {
+	t.cancel(nil)
+	k.mu.Lock()
+	k.taking, k.held = nil, nil
+	k.mu.Unlock()
+	k.node.applier.wake()
 }
 
 // conclude reports the result to the core, unless a result of the same take was already reported. It returns whether it

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"hash/crc32"
+	"io"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -63,24 +64,24 @@ func sizeOf(frozen raft.FSMSnapshot) (size int64) {
 	return size
 }
 
-// pacedWriter writes the bytes of a frozen state to its file, no faster than Config.SnapshotBytesPerSecond. One goroutine
-// uses it.
+// pacedWriter writes the bytes of a state to a file or a backup, no faster than Config.SnapshotBytesPerSecond. One goroutine uses
+// it.
 type pacedWriter struct {
 	taking *taking
 	node   *Node
-	to     raft.SnapshotWriter
-	space  *space
+	to     io.Writer
+	space  *space // nil: the bytes take no room on this member's disk
 	pace   *pipeline.Pace
 	moved  func() // called when the FSM has written something, or waits for the pace
 
 	buffer []byte
-	size   int64 // bytes written to the file
+	size   int64 // bytes written to the destination
 	sum    uint32
 	room   int64 // bytes that may be written before the next check of the free space
 	err    error
 }
 
-func newPacedWriter(t *taking, n *Node, to raft.SnapshotWriter, s *space) *pacedWriter {
+func newPacedWriter(t *taking, n *Node, to io.Writer, s *space) *pacedWriter {
 	return &pacedWriter{
 		taking: t, node: n, to: to, space: s, moved: func() {},
 		pace:   pipeline.NewPace(int64(n.cfg.SnapshotBytesPerSecond), 2*pacedWriterBytes),
@@ -103,7 +104,7 @@ func (w *pacedWriter) Write(p []byte) (n int, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// flush writes the buffer to the file.
+// flush writes the buffer.
 func (w *pacedWriter) flush() error {
 	if w.err != nil {
 		return w.err
@@ -127,6 +128,9 @@ func (w *pacedWriter) flush() error {
 // takeRoom returns an error if the given number of bytes would take the reserve. Each check of the free space finds some
 // room; takeRoom checks again once that room is used up.
 func (w *pacedWriter) takeRoom(bytes int64) error {
+	if w.space == nil {
+		return nil
+	}
 	if w.room < bytes {
 		room, err := w.space.left(bytes)
 		if err != nil {

@@ -237,19 +237,31 @@ func (n *Node) Status() Status {
 const heardTimeouts = 4
 
 // coreStatus asks the loop, or returns the last status of a loop that has ended.
-func (n *Node) coreStatus() raft.CoreStatus {
+func (n *Node) coreStatus() (s raft.CoreStatus) {
+	if !n.inspect(func(c *raft.Core) { s = c.Status() }) {
+		return n.lastStatus
+	}
+	return s
+}
+
+// inspect makes the loop call look, which only reads the core, and returns once look has returned. It returns false if the loop
+// has ended: then look is not running.
+func (n *Node) inspect(look func(*raft.Core)) bool {
 	select {
 	case <-n.loopEnded:
-		return n.lastStatus
+		return false
 	default:
 	}
-	reply := make(chan raft.CoreStatus, 1)
-	n.mailbox.inspect(reply)
+	looked := make(chan struct{})
+	n.mailbox.inspect(func(c *raft.Core) {
+		look(c)
+		close(looked)
+	})
 	select {
-	case s := <-reply:
-		return s
+	case <-looked:
+		return true
 	case <-n.loopEnded:
-		return n.lastStatus
+		return false
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // finished file.
 func TestTaker_AFileThatWasFinishedAfterAStallIsDeleted(t *testing.T) {
 	n := parts(nil, nil, nil)
+	n.applier = newApplier(n, &tally{}, raft.EntryID{})
 	defer n.wg.Wait()
 	defer close(n.stop)
 	run, err := n.taker.begin(raft.Take{Base: raft.Base{ID: raft.EntryID{Term: 1, Index: 5}}})

@@ -53,7 +53,7 @@ func (n *Fake[F]) SetMembers(m node.Members) {
 	n.members = m
 }
 
-// Fail makes Propose, ProposeSession, ReadIndex, ReadIndexWith, TransferLeadership, Snapshot, ChangeMembers and Ready fail with err from now
+// Fail makes Propose, ProposeSession, ReadIndex, ReadIndexWith, TransferLeadership, Snapshot, Backup, ChangeMembers and Ready fail with err from now
 // on. Nil lets them succeed again.
 func (n *Fake[F]) Fail(err error) {
 	n.mu.Lock()
@@ -118,6 +118,11 @@ func (n *Fake[F]) Snapshot(context.Context) (raft.EntryID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return raft.EntryID{Term: 1, Index: n.index}, n.err
+}
+
+// Backup returns the id of the last command at once. It writes nothing.
+func (n *Fake[F]) Backup(ctx context.Context, _ io.Writer) (raft.EntryID, error) {
+	return n.Snapshot(ctx)
 }
 
 // ChangeMembers changes nothing, and returns the value that SetMembers set.

@@ -64,6 +64,7 @@ func TestMeasure_Snapshots(t *testing.T) {
 	}
 	t.Run("taken", c.measureTaking)
 	t.Run("sent", c.measureSending)
+	t.Run("backed up", c.measureBackup)
 }
 
 // measureRestart prints the duration of a restart with a snapshot and a short log.

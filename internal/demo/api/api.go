@@ -17,6 +17,9 @@ import (
 // KeysPath is the path of the listing; KeysPath + "/" + KeyPath(key) is one key. The other paths are those of package admin.
 const KeysPath = "/kv"
 
+// BackupPath is the path at which GET takes a backup.
+const BackupPath = "/backup"
+
 // SessionPath is the path at which POST opens a session.
 const SessionPath = "/session"
 

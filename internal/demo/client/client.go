@@ -3,6 +3,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -126,6 +127,31 @@ func (c *Client) Snapshot(ctx context.Context) (admin.Snapshotted, error) {
 	return request[admin.Snapshotted](ctx, c, http.MethodPost, admin.SnapshotPath, nil, nil)
 }
 
+// Backup makes the member take a backup, and writes it to w. After an error, what was written is no backup.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+api.BackupPath, nil)
+	if err != nil {
+		return api.Errorf(admin.BadRequest, "check the server's URL", "%v", err)
+	}
+	response, err := api.Send(c.http, r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		if _, err = io.Copy(w, response.Body); err != nil {
+			return fmt.Errorf("the backup of %s broke off: %w", r.URL.Host, cmp.Or(context.Cause(ctx), err))
+		}
+		return nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(response.Body, answerBytesMax)) // a part of it is no JSON
+	err = c.failure(response, body)
+	if api.CodeOf(err) == admin.NotFound {
+		return api.Errorf(admin.EarlierRelease, "upgrade it, or take the backup from another member", "%s runs an earlier release, which takes no backups", c.base)
+	}
+	return err
+}
+
 // Members returns the configuration as the member knows it.
 func (c *Client) Members(ctx context.Context) (admin.Members, error) {
 	return request[admin.Members](ctx, c, http.MethodGet, admin.MembersPath, nil, nil)
@@ -203,11 +229,16 @@ func (c *Client) roundTrip(r *http.Request) (answer, error) {
 	case response.StatusCode/100 == 2:
 		return answer{response.Header, body}, nil
 	}
+	return answer{}, c.failure(response, body)
+}
+
+// failure returns the error that an answer reports.
+func (c *Client) failure(response *http.Response, body []byte) error {
 	var failure admin.Error
 	if err := json.Unmarshal(body, &failure); err != nil || failure.Code == "" {
-		return answer{}, c.badResponse(fmt.Errorf("status %s without an error in JSON", response.Status))
+		return c.badResponse(fmt.Errorf("status %s without an error in JSON", response.Status))
 	}
-	return answer{}, &failure
+	return &failure
 }
 
 func (c *Client) badResponse(err error) error {

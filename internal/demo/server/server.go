@@ -4,6 +4,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"maps"
 	"net/http"
@@ -46,7 +47,8 @@ const (
 	RepliesBytesMax  = 64 << 20
 	ReplyTimeout     = 5 * time.Second // for each replyPieceBytes
 	replyPieceBytes  = 64 << 10
-	replyBufferBytes = 128 << 10 // buffer in the kernel for each connection; the kernel uses up to twice that
+	BackupTimeout    = time.Minute // for each piece of a backup
+	replyBufferBytes = 128 << 10   // buffer in the kernel for each connection; the kernel uses up to twice that
 )
 
 // Node is the part of *node.Node that the server needs.
@@ -56,6 +58,7 @@ type Node interface {
 	Propose(ctx context.Context, cmd []byte) (node.Result, error)
 	ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Index, error)
 	Watch(ctx context.Context) iter.Seq[raft.Leadership]
+	Backup(ctx context.Context, w io.Writer) (raft.EntryID, error)
 }
 
 var _ Node = (*node.Node)(nil)
@@ -97,6 +100,7 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.SnapshotPath, admin.MetricsPath} {
 		s.routes[path] = s.administer
 	}
+	s.routes[api.BackupPath] = methods(methodTable{http.MethodGet: func(*http.Request, []byte) answer { return answer{status: http.StatusOK, header: http.Header{}} }}) // of HEAD
 	s.routes[admin.MembersPath], s.routes[admin.TransferPath] = s.change, s.change
 	return s
 }
@@ -141,6 +145,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if refused := admin.Guard(w, r, s.node, s.hosts...); refused != nil {
 		s.deliver(w, r, fail(s.explain(refused)))
+		return
+	}
+	if r.URL.Path == api.BackupPath && r.Method == http.MethodGet {
+		s.backup(w, r)
 		return
 	}
 	body, x, err := s.readBody(w, r)
@@ -206,7 +214,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if answers, found := s.routes[r.URL.Path]; found {
 		return answers(r, body)
 	}
-	return fail(api.Errorf(admin.NotFound, "the paths are /kv, /kv/{key}, /session, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /members",
+	return fail(api.Errorf(admin.NotFound, "the paths are /kv, /kv/{key}, /session, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /backup, /members",
 		"no such path: %s", r.URL.Path))
 }
 

@@ -132,12 +132,10 @@ disks of a majority, and the store works as long as a majority runs.
 	root.AddCommand(newServe(streams), newDemo(streams), newMigrate(), newCerts())
 	var servers reach
 	for _, asks := range []func(*reach) *cobra.Command{newGet, newPut, newDelete, newList, newStatus, newDoctor, newSnapshot, newTransfer, newBench} {
-		cmd := asks(&servers)
-		cmd.Flags().StringSliceVar(&servers.urls, "server", nil,
-			"base URLs of servers to ask; default: the demo that runs on this machine")
-		cmd.Flags().DurationVar(&servers.timeout, "timeout", 10*time.Second, "how long to try")
-		root.AddCommand(cmd)
+		root.AddCommand(servers.flags(asks(&servers), 10*time.Second, "how long to try"))
 	}
+	var slow reach
+	root.AddCommand(slow.flags(newBackup(&slow), 10*time.Minute, "how long a member may send nothing"))
 	root.AddCommand(newMembers())
 	return root
 }
@@ -151,6 +149,13 @@ func version() string {
 type reach struct {
 	urls    []string
 	timeout time.Duration
+}
+
+// flags adds the flags of r to a command.
+func (r *reach) flags(cmd *cobra.Command, timeout time.Duration, bounds string) *cobra.Command {
+	cmd.Flags().StringSliceVar(&r.urls, "server", nil, "base URLs of servers to ask; default: the demo that runs on this machine")
+	cmd.Flags().DurationVar(&r.timeout, "timeout", timeout, bounds)
+	return cmd
 }
 
 func (r *reach) servers() ([]string, error) {
