@@ -60,7 +60,7 @@ type InvariantError struct {
 }
 
 func (e *InvariantError) Error() string {
-	return "raft: broken invariant: " + e.Rule + ": see docs/runbook.md#ended"
+	return "raft: broken invariant: " + e.Rule
 }
 
 // AppliedBeyondLogError refuses a start: the DurableFSM has Applied an entry that the log, up to Last, lacks. If the log is

@@ -57,7 +57,7 @@ func TestRunbook_IsNamedByTheErrorsThatNeedAnOperator(t *testing.T) {
 		"removed":             {&raft.RemovedError{}},
 		"emptied disk":        {node.ErrWiped},
 		"ended": {&raft.CorruptError{Where: "entry 7"}, &raft.CorruptError{}, &node.FSMError{Op: "Apply"},
-			&node.FSMError{Op: "Apply", Panic: "why"}, &node.StorageError{Op: "write", Err: syscall.EIO}, &raft.InvariantError{},
+			&node.FSMError{Op: "Apply", Panic: "why"}, &node.StorageError{Op: "write", Err: syscall.EIO},
 			&raft.LaterVersionError{}, &raft.AppliedBeyondLogError{}, &raft.AppliedBelowBaseError{}},
 	} {
 		v, known := node.VerdictNamed(verdict)
