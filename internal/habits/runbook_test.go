@@ -102,6 +102,12 @@ func TestRunbook_NamesCommandsThatExist(t *testing.T) {
 	commands := regexp.MustCompile(`raftkv ([a-z]+)(?: ([a-z]+))?`).FindAllStringSubmatch(string(text), -1)
 	assert.Greater(t, len(commands), 20)
 	for _, c := range commands {
-		assert.Contains(t, []string{"doctor", "members", "status", "serve", "transfer", "snapshot", "list"}, c[1], c[0])
+		assert.Contains(t, []string{"doctor", "members", "status", "serve", "transfer", "snapshot", "list", "certs"}, c[1], c[0])
+		switch c[1] {
+		case "members":
+			assert.Contains(t, []string{"", "add", "address", "lease", "remove", "replace"}, c[2], c[0])
+		case "certs":
+			assert.Contains(t, []string{"member", "show"}, c[2], c[0])
+		}
 	}
 }
