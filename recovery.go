@@ -81,22 +81,28 @@ type Recovered struct {
 // does not hold. It fails with a *NotRecoverableError if the log's newest configuration does not name the member, and with
 // Mark.Err if the store is marked and despite is false.
 func (s *Stored) Recover(id NodeID, cluster ClusterID, fresh Incarnation, now int64, despite bool) (Recovered, error) {
-	former := s.Cluster()
-	config := s.Log.config().Config
-	survivor, named := config.Peer(Peer{id, s.Incarnation})
+	survivor, named := s.Log.Configuration().Peer(Peer{id, s.Incarnation})
 	switch {
-	case former == ClusterID{}:
+	case s.Cluster() == ClusterID{}:
 		return Recovered{}, &NotRecoverableError{id, "it belongs to no cluster and holds no entry: nothing is to be recovered"}
 	case !named:
 		return Recovered{}, &NotRecoverableError{id, "the newest configuration in its log does not name it: recover another survivor"}
 	case s.Mark != nil && !despite:
 		return Recovered{}, s.Mark.Err()
-	case max(s.Hard.Term, s.Log.Last.Term) >= 1<<63-2*recoveryTermJump:
-		return Recovered{}, &NotRecoverableError{id, fmt.Sprintf("its term %d is impossibly high", s.Hard.Term)}
 	}
-	survivor.Incarnation, survivor.Kind, survivor.Next = fresh, Voter, NextSame
-	survivor.Priority = max(survivor.Priority, 0) // nobody else can lead
-	next := NewConfiguration([]Member{survivor})
+	return s.RecoverAs(survivor, cluster, fresh, now)
+}
+
+// RecoverAs is Recover for a store into which a backup was written: the log need not name the member. m has the identity and the
+// address of the only member of the new cluster.
+func (s *Stored) RecoverAs(m Member, cluster ClusterID, fresh Incarnation, now int64) (Recovered, error) {
+	former, config := s.Cluster(), s.Log.Configuration()
+	if term := max(s.Hard.Term, s.Log.Last.Term); term >= 1<<63-2*recoveryTermJump {
+		return Recovered{}, &NotRecoverableError{m.ID, fmt.Sprintf("its term %d is impossibly high", term)}
+	}
+	m.Incarnation, m.Kind, m.Next = fresh, Voter, NextSame
+	m.Priority = max(m.Priority, 0) // nobody else can lead
+	next := NewConfiguration([]Member{m})
 	next.AppVersionMin, next.Sessions, next.LeaseDuration = config.AppVersionMin, config.Sessions, config.LeaseDuration
 	next.Level = max(config.Level, featureLevelRecovery)
 	r := Recovered{

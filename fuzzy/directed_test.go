@@ -12,8 +12,8 @@ import (
 // in the variants with which a change was tried.
 const jitters = 100
 
-// thrift is the divisor of the number of seeds that a test runs. It is 1 with the tag "invariants", as in "make verify".
-var thrift = 4
+// thrift is the divisor of the number of seeds that a test runs. "make simulate" runs more.
+const thrift = 2
 
 // fewer returns the part of the given number of seeds that a test runs.
 func fewer(seeds int) int {

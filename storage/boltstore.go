@@ -140,7 +140,7 @@ func (b *boltStore) lock(dir string, wait time.Duration) (err error) {
 	if err = endAside(files.OS, dir); err != nil {
 		err = explain("opening", filepath.Join(dir, asideRecord), err)
 	} else {
-		err = unfinishedAside(dir)
+		err = unfinished(dir)
 	}
 	if err != nil {
 		b.unlock()

@@ -54,7 +54,7 @@ func openReading(ctx context.Context, dir string) (anyStore, error) {
 
 // openToRead opens the file with a shared lock, which keeps members and SetAside from the store until it is closed.
 func (b *boltStore) openToRead(dir string, lockWait time.Duration) (err error) {
-	if err := unfinishedAside(dir); err != nil {
+	if err := unfinished(dir); err != nil {
 		return err
 	}
 	if b.db, err = b.openChecked(lockWait); err != nil {
@@ -80,7 +80,7 @@ func checkPlace(dir string) error {
 		return &NoStoreError{dir, fmt.Sprintf("that is a file; name the directory that has the member's %s in it", BoltFile)}
 	}
 	if _, err := os.Lstat(filepath.Join(dir, BoltFile)); errors.Is(err, fs.ErrNotExist) {
-		if err := unfinishedAside(dir); err != nil {
+		if err := unfinished(dir); err != nil {
 			return err
 		}
 		there, err := os.ReadDir(dir)

@@ -50,11 +50,25 @@ type Recovery struct {
 // configuration does not name its member. A marked store is refused with the error of its mark, unless opts.Despite is set, and a
 // damaged one with a *raft.CorruptError: recover another survivor. Otherwise the errors are those of Open.
 func Recover(ctx context.Context, dir, name string, opts RecoverOptions) (Recovery, error) {
-	done, err := recoverOnce(ctx, dir, name, opts)
+	return recoverStore(ctx, dir, name, opts.LockWait, opts.recovery())
+}
+
+func (o RecoverOptions) recovery() recovery {
+	return func(s *raft.Stored, id raft.NodeID, to raft.ClusterID) (raft.Recovered, error) {
+		return s.Recover(id, to, raft.Incarnation(salt()), time.Now().UnixNano(), o.Despite)
+	}
+}
+
+// recovery returns what makes the stored state of a member that of a new cluster.
+type recovery func(s *raft.Stored, id raft.NodeID, to raft.ClusterID) (raft.Recovered, error)
+
+// recoverStore records a recovery and completes it.
+func recoverStore(ctx context.Context, dir, name string, lockWait time.Duration, r recovery) (Recovery, error) {
+	done, err := recordRecovery(ctx, dir, name, lockWait, r)
 	if err != nil {
 		return Recovery{}, err
 	}
-	store, id, err := openNamed(dir, name, opts.LockWait)
+	store, id, err := openNamed(dir, name, lockWait)
 	if err != nil {
 		return done, err
 	}
@@ -62,9 +76,8 @@ func Recover(ctx context.Context, dir, name string, opts RecoverOptions) (Recove
 	return done, errors.Join(err, store.close())
 }
 
-// recoverOnce records the recovery.
-func recoverOnce(ctx context.Context, dir, name string, opts RecoverOptions) (done Recovery, err error) {
-	store, id, err := openNamed(dir, name, opts.LockWait)
+func recordRecovery(ctx context.Context, dir, name string, lockWait time.Duration, recovered recovery) (done Recovery, err error) {
+	store, id, err := openNamed(dir, name, lockWait)
 	if err != nil {
 		return done, err
 	}
@@ -75,7 +88,7 @@ func recoverOnce(ctx context.Context, dir, name string, opts RecoverOptions) (do
 	}
 	var cluster raft.ClusterID
 	_, _ = rand.Read(cluster[:]) // it never fails
-	r, err := stored.Recover(id, cluster, raft.Incarnation(salt()), time.Now().UnixNano(), opts.Despite)
+	r, err := recovered(&stored, id, cluster)
 	if err != nil {
 		return done, err
 	}

@@ -19,7 +19,7 @@ var (
 )
 
 // survivorIn fills a store of n2, one of three members: entry 1, and commands up to the index last.
-func survivorIn(t *testing.T, kind Kind, last raft.Index) (dir string) {
+func survivorIn(t testing.TB, kind Kind, last raft.Index) (dir string) {
 	leaks.Check(t)
 	dir = filepath.Join(t.TempDir(), "data")
 	store, err := Open(dir, Options{New: kind, SegmentBytes: 4 << 10})
@@ -87,13 +87,31 @@ func TestRecover_TheLogIsThatOfANewCluster(t *testing.T) {
 	}
 }
 
+// A snapshot stays that of the member, although its file names the former cluster.
+func TestRecover_KeepsTheSnapshot(t *testing.T) {
+	for _, kind := range []Kind{KindBolt, KindSegments} {
+		t.Run(string(kind), func(t *testing.T) {
+			dir, state := backedUpIn(t, kind)
+			done, err := Recover(t.Context(), dir, "orders", RecoverOptions{})
+			require.NoError(t, err)
+			stored := loadedFrom(t, dir)
+			assertRecovered(t, done, stored, 60)
+			require.NoError(t, stored.Check())
+			assert.Equal(t, state, stateIn(t, dir, stored.Snapshot))
+			v, err := Verify(t.Context(), dir)
+			require.NoError(t, err)
+			require.NoError(t, v.Err())
+		})
+	}
+}
+
 // The process ends behind the transaction, before the entry is in the log, or in the middle of its write. The next start completes
 // the recovery, also if it is ended in the same way.
 func TestRecover_AStartCompletesIt(t *testing.T) {
 	for _, kind := range []Kind{KindBolt, KindSegments} {
 		t.Run(string(kind), func(t *testing.T) {
 			dir := survivorIn(t, kind, 30)
-			done, err := recoverOnce(t.Context(), dir, "orders", RecoverOptions{})
+			done, err := recordRecovery(t.Context(), dir, "orders", 0, RecoverOptions{}.recovery())
 			require.NoError(t, err)
 			interrupted := filepath.Join(t.TempDir(), "interrupted")
 			require.NoError(t, os.CopyFS(interrupted, os.DirFS(dir)))

@@ -200,3 +200,47 @@ func TestRaftctl_OutputThatCannotBeWrittenIsNoSuccess(t *testing.T) {
 		assert.Contains(t, errOut.String(), "no space left", line)
 	}
 }
+
+// A backup of a stopped member begins a new cluster. Damage of the backup ends with exitDamaged, and leaves no member.
+func TestBackup_ThenVerifyThenRestore(t *testing.T) {
+	dir, file := storeIn(t, storage.KindSegments), filepath.Join(t.TempDir(), "orders.backup")
+	code, out, errOut := ctl("backup", dir, file)
+	require.Equal(t, exitOK, code, errOut)
+	assert.Contains(t, out, `orders.backup: a backup of n1 of cluster "orders" (ab000000000000000000000000000000), complete and sound`)
+	code, again, _ := ctl("verify", "--backup", file)
+	require.Equal(t, exitOK, code)
+	assert.Equal(t, out, again)
+	code, out, _ = ctl("verify", "--backup", file, "--json")
+	require.Equal(t, exitOK, code)
+	var info backupJSON
+	require.NoError(t, json.Unmarshal([]byte(out), &info))
+	assert.Equal(t, "3@2", info.State)
+	assert.Equal(t, "7@2", info.Last)
+	assert.Equal(t, []string{"n1"}, info.Members)
+	code, _, errOut = ctl("backup", dir, file)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "exists")
+
+	to := filepath.Join(t.TempDir(), "data")
+	code, out, errOut = ctl("restore", file, to, "--cluster", "staging", "--id", "s1", "--address", "s1:1")
+	require.Equal(t, exitOK, code, errOut)
+	assert.Contains(t, out, `s1 is the only member of a new cluster`)
+	assert.Contains(t, out, "every entry up to 7@2 of cluster ab000000000000000000000000000000, which n1 had at 2")
+	code, out, _ = ctl("inspect", to)
+	require.Equal(t, exitOK, code)
+	assert.Contains(t, out, `member         s1, incarnation`)
+	code, _, errOut = ctl("restore", file, to)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errOut, "is not empty")
+
+	spoiled(t, file, 400)
+	for _, args := range [][]string{{"verify", "--backup", file}, {"restore", file, filepath.Join(t.TempDir(), "data")}} {
+		code, _, errOut = ctl(args...)
+		assert.Equal(t, exitDamaged, code)
+		assert.Contains(t, errOut, "the backup is damaged at offset")
+	}
+	code, _, _ = ctl("backup", t.TempDir(), file+"2")
+	assert.Equal(t, exitFailed, code)
+	assert.NoFileExists(t, file+"2")
+	assert.NoFileExists(t, file+"2.part")
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/node"
+	"github.com/coxswain/raft/storage"
 	"github.com/spf13/cobra"
 )
 
@@ -23,10 +24,11 @@ const (
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed: there is no store, or it is in use, or another release is needed for it; 2 bad
-usage; 3 the store is damaged or marked: no member runs on it. No command but those that say so changes anything.`
+usage; 3 the store is damaged or marked, or the backup is damaged: no member runs on it. No command but those that say so
+changes anything.`
 
 // commands are the subcommands. Each is in a file of its own.
-var commands = []func() *cobra.Command{newInspect, newEntries, newVerify, newRecover}
+var commands = []func() *cobra.Command{newInspect, newEntries, newVerify, newRecover, newBackup, newRestore}
 
 // run runs the command line and returns the exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
@@ -43,12 +45,13 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 
 func exitCode(err error) int {
 	var corrupt *raft.CorruptError
+	var backup *storage.DamagedBackupError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, usage.Err):
 		return exitUsage
-	case errors.As(err, &corrupt), errors.Is(err, errUnsound):
+	case errors.As(err, &corrupt), errors.As(err, &backup), errors.Is(err, errUnsound):
 		return exitDamaged
 	}
 	return exitFailed

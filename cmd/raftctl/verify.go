@@ -15,17 +15,22 @@ import (
 var errUnsound = errors.New("no member can run on this store")
 
 func newVerify() *cobra.Command {
-	var asJSON bool
+	var asJSON, backup bool
 	cmd := &cobra.Command{
-		Use:   "verify DIR",
+		Use:   "verify DIR|--backup FILE",
 		Short: "Read every checksum, and say what damage means",
 		Long: `verify reads everything that a member has stored, and checks it as a start does: the structure of raft.db and its records,
 every entry of the log, and every block of the snapshots. For each damaged place it prints the file and the offset, what the
 damage means, and what to do. It ends with 0 if a member can start on the store, restore its snapshot and send it to others,
-and with 3 if not.`,
-		Example: "  raftctl verify /var/lib/raftkv\n  raftctl verify /var/lib/raftkv --json",
+and with 3 if not.
+
+With --backup it reads a backup, and checks everything that restore checks.`,
+		Example: "  raftctl verify /var/lib/raftkv\n  raftctl verify /var/lib/raftkv --json\n  raftctl verify --backup orders.backup",
 		Args:    usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if backup {
+				return verifyBackup(cmd, args[0], asJSON)
+			}
 			v, err := storage.Verify(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -42,6 +47,7 @@ and with 3 if not.`,
 		},
 	}
 	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&backup, "backup", false, "check a backup instead of a directory")
 	return cmd
 }
 

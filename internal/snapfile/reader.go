@@ -55,7 +55,8 @@ func (d *Dir) open(file raft.SnapshotID) (*Reader, error) {
 }
 
 // OpenRecorded opens the file that a durable record names, and checks that the file holds the recorded snapshot. If the file
-// is missing or holds another snapshot, the error is also a *raft.CorruptError.
+// is missing or holds another snapshot, the error is also a *raft.CorruptError. The file keeps the id of the cluster in which it was
+// written, and the record may have that of one that was recovered from it.
 func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
 	r, err := d.OpenRead(want.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +66,9 @@ func (d *Dir) OpenRecorded(want raft.Snapshot) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got := r.snapshot; !bytes.Equal(got.Encode(), want.Encode()) {
+	got := r.snapshot
+	got.Cluster = want.Cluster
+	if !bytes.Equal(got.Encode(), want.Encode()) {
 		reason := fmt.Errorf("it holds a snapshot of entry %v, %d bytes with checksum %08x, and the store has recorded one of entry %v, %d bytes with checksum %08x",
 			got.ID, got.Size, got.Sum, want.ID, want.Size, want.Sum)
 		return nil, errors.Join(&raft.CorruptError{File: r.path, Where: "its end", Reason: reason}, r.Close())

@@ -1,5 +1,0 @@
-//go:build invariants
-
-package fuzzy
-
-func init() { thrift = 1 }
