@@ -77,7 +77,7 @@ func TestBootstrap_AWaitingMemberSaysForWhomAndLogsIt(t *testing.T) {
 		}
 		c.Start("n3")
 		c.Leader()
-		time.Sleep(time.Hour)
+		time.Sleep(6 * time.Minute)
 		synctest.Wait()
 		for _, id := range []raft.NodeID{"n1", "n2"} {
 			assert.Equal(t, 1, strings.Count(logs[id].String(), `a problem has ended: verdict="not begun"`))
