@@ -68,6 +68,21 @@ func TestRunbook_IsNamedByTheErrorsThatNeedAnOperator(t *testing.T) {
 	}
 }
 
+// Each verdict is produced by a break: of a process, of a cluster in memory, or within a process. The clock of one process cannot
+// be set.
+func TestRunbook_EachVerdictIsProducedByABreak(t *testing.T) {
+	atRoot(t)
+	var breaks string
+	for _, file := range []string{"admin/breaks_test.go", "admin/doctor_test.go", "cmd/raftkv/e2e_doctor_test.go", "cmd/raftkv/e2e_doctor_linux_test.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		breaks += string(text)
+	}
+	for _, v := range node.Verdicts() {
+		assert.Equal(t, v.Name != "clock jump", strings.Contains(breaks, `"`+v.Name+`"`), v.Name)
+	}
+}
+
 // Every entry that code or documentation names exists.
 func TestRunbook_HasTheEntriesThatAreNamed(t *testing.T) {
 	atRoot(t)
