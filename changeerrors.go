@@ -101,7 +101,7 @@ func (e *AddressInUseError) Error() string {
 type QuorumLossError struct{ Silent, Voters []NodeID }
 
 func (e *QuorumLossError) Error() string {
-	return fmt.Sprintf(notChanged+"of the voters %s, %s not heard, and the others would be no majority: bring them back, or name them in Despite",
+	return fmt.Sprintf(notChanged+"of the voters %s, %s not heard, and the others would be no majority: bring them back, or name them in Despite: see docs/runbook.md#not-connected",
 		idList(e.Voters), idList(e.Silent)+areOrIs(len(e.Silent)))
 }
 

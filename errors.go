@@ -47,7 +47,7 @@ func (e *TooLargeError) Error() string {
 type NoRoomError struct{ Err error }
 
 func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("raft: the leader cannot make room for more entries of its log; not applied, try again later: %v", e.Err)
+	return fmt.Sprintf("raft: the leader cannot make room for more entries of its log; not applied, try again later: %v: see docs/runbook.md#no-room", e.Err)
 }
 
 func (e *NoRoomError) Unwrap() []error { return []error{ErrOverloaded, e.Err} }
@@ -68,7 +68,7 @@ func (e *InvariantError) Error() string {
 type AppliedBeyondLogError struct{ Applied, Last EntryID }
 
 func (e *AppliedBeyondLogError) Error() string {
-	return fmt.Sprintf("raft: the FSM has applied entry %v, which is not in the stored log, whose last entry is %v: the two do not belong together", e.Applied, e.Last)
+	return fmt.Sprintf("raft: the FSM has applied entry %v, which is not in the stored log, whose last entry is %v: the two do not belong together: see docs/runbook.md#ended", e.Applied, e.Last)
 }
 
 // AppliedBelowBaseError refuses a start: the log begins after Base, the DurableFSM has Applied less, and no snapshot is
@@ -77,7 +77,7 @@ type AppliedBelowBaseError struct{ Applied, Base EntryID }
 
 func (e *AppliedBelowBaseError) Error() string {
 	return fmt.Sprintf("raft: the FSM has applied entry %v, and the log begins behind entry %v, with no snapshot in between: "+
-		"put the FSM's newer state back, or replace this member like one whose disk was lost", e.Applied, e.Base)
+		"put the FSM's newer state back, or replace this member like one whose disk was lost: see docs/runbook.md#ended", e.Applied, e.Base)
 }
 
 // SpaceError: a snapshot of Need bytes, as far as known, does not fit on a disk with Free bytes, of which Reserve stay free.

@@ -161,7 +161,7 @@ func (e *LaterVersionError) Error() string {
 		in = " in " + e.File
 	}
 	return fmt.Sprintf("raft: %s%s was written by a later release: it has version %d, and this release knows versions up to %d: "+
-		"start the newer release; nothing was changed on the disk", e.Record, in, e.Found, e.Known)
+		"start the newer release; nothing was changed on the disk: see docs/runbook.md#ended", e.Record, in, e.Found, e.Known)
 }
 
 // EarlierVersionError says that this release no longer reads a record of an earlier one. It is not damage, and nothing was

@@ -274,7 +274,8 @@ func (j *joiner) links() (all []Link) {
 }
 
 // sorted returns the findings, the one to begin with first: the worst ones, and among these causes before effects. Why a
-// cluster does not serve comes before the fact.
+// cluster does not serve comes before the fact. Of one verdict, the member of whom the most others say it comes first: if one of
+// three certificates is wrong, its owner refuses the other two as well.
 func (j *joiner) sorted() []Diagnosed {
 	table := node.Verdicts()
 	place := func(d Diagnosed) int {
@@ -291,7 +292,8 @@ func (j *joiner) sorted() []Diagnosed {
 		return urgency(d.Severity)
 	}
 	slices.SortStableFunc(j.found, func(a, b Diagnosed) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(place(a), place(b)), cmp.Compare(a.Member, b.Member))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(place(a), place(b)),
+			cmp.Compare(len(b.Evidence), len(a.Evidence)), cmp.Compare(a.Member, b.Member))
 	})
 	return j.found
 }

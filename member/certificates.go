@@ -49,6 +49,7 @@ func (e *CertificateError) Unwrap() error { return e.Err }
 
 const (
 	certificatePause  = time.Second         // between two looks at the files
+	certificateLines  = time.Minute         // between two lines of the log about the same problem
 	certificateNotice = 30 * 24 * time.Hour // so long before its end, a certificate is a problem
 )
 
@@ -58,9 +59,9 @@ type certificates struct {
 	check func(leaf *x509.Certificate) error // the rule of the identity
 	log   hclog.Logger
 
-	read    [3][]byte // the contents in use
-	refused int       // looks in a row that found other contents, and refused them
-	said    string    // the latest problem in the log
+	read    [3][]byte                  // the contents in use
+	refused int                        // looks in a row that found other contents, and refused them
+	said    map[string]certificateLine // the latest line of each verdict in the log
 
 	config  atomic.Pointer[tls.Config]
 	until   atomic.Pointer[validity]
@@ -88,7 +89,7 @@ func (f CertificateFiles) Check(cluster string, id raft.NodeID) (*node.Certifica
 
 // newCertificates reads the files for the first time.
 func newCertificates(cfg Config) (*certificates, error) {
-	c := &certificates{files: cfg.TLS, log: cfg.Logger}
+	c := &certificates{files: cfg.TLS, log: cfg.Logger, said: map[string]certificateLine{}}
 	c.check = func(leaf *x509.Certificate) error {
 		want := transport.IdentityURI(cfg.Cluster, cfg.ID)
 		for _, u := range leaf.URIs {
@@ -156,19 +157,27 @@ func (e *CertificateError) repeats(earlier *CertificateError) bool {
 		latest.NotBefore.Equal(former.NotBefore) && latest.NotAfter.Equal(former.NotAfter)
 }
 
-// report logs the present problem once. Its text changes every day while a certificate comes to its end.
+// certificateLine is a line in the log that says that a problem has begun, or that it has ended.
+type certificateLine struct {
+	begun bool
+	at    time.Time
+}
+
+// report logs each problem when it begins and when it ends, but writes a line about it at most once a minute.
 func (c *certificates) report(now time.Time) {
-	s := c.status(now)
-	if s.Problem == c.said {
-		return
-	}
-	if c.said = s.Problem; s.Problem == "" {
-		c.log.Info("the certificates of this member are in order again")
-		return
-	}
-	for _, f := range findings("", s, now) {
-		v, _ := node.VerdictNamed(f.Verdict)
-		c.log.Error("the certificates of this member need attention", "verdict", v.Name, "problem", s.Problem, "see", v.Runbook())
+	found := findings("", c.status(now), now)
+	for _, name := range []string{node.VerdictEndsSoon, node.VerdictNotUsed} {
+		i := slices.IndexFunc(found, func(f node.Finding) bool { return f.Verdict == name })
+		line := certificateLine{i >= 0, now}
+		if last := c.said[name]; line.begun == last.begun || !last.at.IsZero() && now.Sub(last.at) < certificateLines {
+			continue
+		}
+		c.said[name] = line
+		if v, _ := node.VerdictNamed(name); line.begun {
+			c.log.Warn("a problem has begun", "verdict", name, "says", found[i].Says, "see", v.Runbook())
+		} else {
+			c.log.Info("a problem has ended", "verdict", name)
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func TestCertificates_ARunningMemberKeepsTheFormerFiles(t *testing.T) {
 			assert.True(t, s.Refused)
 			assert.Contains(t, s.Problem, "the former ones stay in use: "+row.file(cfg.TLS)+": ")
 			assert.Contains(t, s.Problem, row.says)
-			assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("[ERROR]")), log.String())
+			assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte(`a problem has begun: verdict="certificate not used"`)), log.String())
 			assert.Contains(t, log.String(), row.says)
 			assert.Same(t, former, c.config.Load())
 
@@ -178,6 +178,10 @@ func TestCertificates_ARunningMemberKeepsTheFormerFiles(t *testing.T) {
 			assert.Empty(t, c.status(time.Now()).Problem)
 			assert.NotSame(t, former, c.config.Load())
 			assert.Contains(t, log.String(), "the certificates were read again")
+			assert.NotContains(t, log.String(), "a problem has ended", "so soon")
+			now = now.Add(certificateLines)
+			look()
+			assert.Contains(t, log.String(), `a problem has ended: verdict="certificate not used"`)
 		})
 	}
 }
@@ -248,10 +252,11 @@ func TestCertificates_TheLast30DaysAreAProblem(t *testing.T) {
 		}
 		assert.Contains(t, s.Problem, row.says)
 	}
-	for hour := range 72 { // one line a day
+	for hour := range 72 {
 		c.report(until.Add(-10*day + time.Minute + time.Duration(hour)*time.Hour))
 	}
-	assert.Equal(t, 3, bytes.Count(log.Bytes(), []byte("[ERROR]")), log.String())
+	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("\n")), log.String())
+	assert.Contains(t, log.String(), `a problem has begun: verdict="certificate ends"`)
 }
 
 // An authority that ends first ends the certificate, too.

@@ -37,10 +37,7 @@ func (m *Member) reportReady(ctx context.Context) {
 			return
 		case ctx.Err() != nil || errors.Is(err, raft.ErrClosed):
 			return
-		case errors.Is(err, node.ErrWiped) && m.seeker == nil:
-			if n.Status().MajorityLost == "" { // otherwise the node has logged the reason
-				log.Log(hclog.Error, "this member cannot continue", "error", err)
-			}
+		case errors.Is(err, node.ErrWiped) && m.seeker == nil: // the node logs that
 			return
 		}
 		if m.seeker == nil {

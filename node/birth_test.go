@@ -63,10 +63,6 @@ func TestBootstrap_AWaitingMemberSaysForWhomAndLogsIt(t *testing.T) {
 		}})
 		c.Start("n1")
 		c.Start("n2")
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		assert.Contains(t, logs["n2"].String(), "seen from here, n3", "early, as news")
-		assert.NotContains(t, logs["n2"].String(), "[WARN]  no cluster")
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		for id, says := range map[raft.NodeID][]string{
@@ -77,13 +73,16 @@ func TestBootstrap_AWaitingMemberSaysForWhomAndLogsIt(t *testing.T) {
 				assert.Contains(t, c.Node(id).Status().LeaderReason, part)
 				assert.Contains(t, logs[id].String(), part)
 			}
-			assert.Equal(t, 3, strings.Count(logs[id].String(), "no cluster is known here yet"), "after 1 s and 10 s, and once in 5 min")
+			assert.Equal(t, 1, strings.Count(logs[id].String(), `a problem has begun: verdict="not begun"`))
 		}
 		c.Start("n3")
 		c.Leader()
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
-		assert.Equal(t, 3, strings.Count(logs["n2"].String(), "no cluster is known here yet"))
+		for _, id := range []raft.NodeID{"n1", "n2"} {
+			assert.Equal(t, 1, strings.Count(logs[id].String(), `a problem has ended: verdict="not begun"`))
+			assert.Equal(t, 1, strings.Count(logs[id].String(), `a problem has begun: verdict="not begun"`))
+		}
 	})
 }
 
@@ -394,20 +393,5 @@ func TestHandshake_AnotherClusterNameIsRefusedAndCounted(t *testing.T) {
 				c.Node("n3").Metrics().Refusals[raft.RejectClusterName] > 0
 		})
 		c.Await("n1 to say so", func() bool { return anyContains(c.Node("n1").Status().Missing, "n3", "cluster name") })
-	})
-}
-
-// A founder gets its list from package member, which logs what it waits for.
-func TestBootstrap_AFounderDoesNotLogThatItHasNoList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
-		c := rafttest.Prepare(t, rafttest.Options{NewFSM: newJournal, Configure: func(cfg *node.Config) {
-			cfg.Initial, cfg.Founders = nil, []raft.NodeID{"n1", "n2", "n3"}
-			cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
-		}})
-		c.Start("n1")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		assert.NotContains(t, log.String(), "no cluster is known here yet")
 	})
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/coxswain/raft"
 )
@@ -126,33 +123,4 @@ func (e *BootstrapError) Unwrap() error {
 		return raft.ErrInitialized
 	}
 	return nil
-}
-
-const (
-	// The node logs what a bootstrap waits for: after bootstrapNotice at level info, after bootstrapPatience as a
-	// warning, and then every bootstrapPause.
-	bootstrapNotice   = time.Second
-	bootstrapPatience = 10 * time.Second
-	bootstrapPause    = 5 * time.Minute
-)
-
-// warnUntilBootstrapped logs from time to time why there is no cluster yet. The log is needed because, while one member of the
-// list is missing, all others wait, and they have no error. With Founders, package member knows and logs more.
-func (n *Node) warnUntilBootstrapped() {
-	timer, level := time.NewTimer(bootstrapNotice), hclog.Info
-	defer timer.Stop()
-	for next := bootstrapPatience - bootstrapNotice; ; next = bootstrapPause {
-		select {
-		case <-timer.C:
-		case <-n.loopEnded:
-			return
-		}
-		s := n.Status()
-		if s.Err != nil || s.Wiped || s.Bootstrapped && s.Term > 0 || len(n.cfg.Founders) > 0 {
-			return
-		}
-		n.logger.log(level, "no cluster is known here yet", "reason", s.LeaderReason)
-		level = hclog.Warn
-		timer.Reset(next)
-	}
 }

@@ -3,23 +3,12 @@ package node
 import (
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/coxswain/raft"
 )
 
 // diskBeside is the room, in bytes, that the disk should have in addition to two snapshots and the log between them. The
 // segments that are being filled, prepared and given up need this room. See docs/storage.md.
 const diskBeside = 128 << 20
-
-// checkDisk reports, in the log and in Status, a disk that is smaller than this member may need.
-func (n *Node) checkDisk() {
-	small, before := n.smallDisk(), n.disk.get()
-	n.disk.set(small)
-	if small != nil && before == nil {
-		n.logger.log(hclog.Warn, "the disk is smaller than this member may need", "error", small)
-	}
-}
 
 // smallDisk returns an error if the disk is too small. It returns nil if the disk is large enough, or if its size is not
 // known.

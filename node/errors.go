@@ -47,7 +47,7 @@ type DiskStalledError struct {
 }
 
 func (e *DiskStalledError) Error() string {
-	return fmt.Sprintf("raft: the leader's disk has not finished a write for %v (Config.DiskStallMax); not applied, try again later", e.Limit)
+	return fmt.Sprintf("raft: the leader's disk has not finished a write for %v (Config.DiskStallMax); not applied, try again later: see docs/runbook.md#disk-stalled", e.Limit)
 }
 
 // Unwrap returns raft.ErrOverloaded.
@@ -80,7 +80,7 @@ type FSMHangsError struct {
 }
 
 func (e *FSMHangsError) Error() string {
-	return fmt.Sprintf("raft: the leader's FSM has not finished a batch for %v (Config.ApplyStallMax); not applied, try again later", e.Limit)
+	return fmt.Sprintf("raft: the leader's FSM has not finished a batch for %v (Config.ApplyStallMax); not applied, try again later: see docs/runbook.md#fsm-hangs", e.Limit)
 }
 
 // Unwrap returns raft.ErrOverloaded.
@@ -169,7 +169,11 @@ type StorageError struct {
 
 func (e *StorageError) Error() string {
 	reason := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(e.Err), "raft: "), "storage: ")
-	return fmt.Sprintf("raft: storage: %s: %s", e.Op, reason)
+	see := ": see docs/runbook.md#ended"
+	if strings.Contains(reason, "see docs/runbook.md#") {
+		see = ""
+	}
+	return fmt.Sprintf("raft: storage: %s: %s%s", e.Op, reason, see)
 }
 
 func (e *StorageError) Unwrap() error { return e.Err }

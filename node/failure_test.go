@@ -156,11 +156,12 @@ func TestEnd_OneLineAtErrorSaysWhy(t *testing.T) {
 	}
 }
 
-func TestStorageError_SaysItsPrefixOnce(t *testing.T) {
+func TestStorageError_SaysItsPrefixAndItsEntryOnce(t *testing.T) {
 	for _, row := range []struct{ reason, want string }{
-		{"storage: loading /data: bad", "raft: storage: load: loading /data: bad"},
-		{"raft: /data is damaged", "raft: storage: load: /data is damaged"},
-		{"of a store of yours", "raft: storage: load: of a store of yours"},
+		{"storage: loading /data: bad", "raft: storage: load: loading /data: bad: see docs/runbook.md#ended"},
+		{"raft: /data is damaged", "raft: storage: load: /data is damaged: see docs/runbook.md#ended"},
+		{"of a store of yours", "raft: storage: load: of a store of yours: see docs/runbook.md#ended"},
+		{"storage: full: see docs/runbook.md#no-room: write", "raft: storage: load: full: see docs/runbook.md#no-room: write"},
 	} {
 		assert.EqualError(t, &node.StorageError{Op: "load", Err: errors.New(row.reason)}, row.want)
 	}

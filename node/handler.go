@@ -18,7 +18,7 @@ func (e handler) Check(h raft.Hello) *raft.Rejection {
 	if r != nil {
 		e.node.counters.refused(r.Reason)
 		e.node.identity.noteOwnRejection(h.From, r)
-		if r.Asked() || e.node.identity.logMajorityLost() && ofLostDisk(r.Reason) {
+		if r.Asked() || e.node.identity.inVain(r.Reason) {
 			return r
 		}
 		e.node.identity.warn(warning{h.From, hasRefused}, r)
@@ -33,7 +33,7 @@ func (e handler) Up(h raft.Hello) {
 		i.live[h.From] = h.Lineage.Last()
 	}
 	i.hear(h.From)
-	begun := i.noteAnnounced(h)
+	i.noteAnnounced(h)
 	for _, p := range []raft.Peer{h.From, {ID: h.From.ID}} { // the contact may be open
 		delete(i.refusals, p)
 		delete(i.refused, p)
@@ -41,10 +41,8 @@ func (e handler) Up(h raft.Hello) {
 	}
 	i.updateWiped()
 	i.mu.Unlock()
-	i.logMajorityLost()
 	e.node.forwards.lost(h.From) // an earlier start of it
 	e.node.watched.wakeAll()     // for requests that wait for a connection to the leader
-	e.node.reportDifferences(h.From.ID, begun)
 	e.node.invitations.up(h)
 	e.node.counters.connected.Add(1)
 	e.node.post(raft.PeerUp{
@@ -82,7 +80,7 @@ func (e handler) Rejected(by raft.Peer, r raft.Rejection) {
 	e.node.counters.refused(r.Reason)
 	asked := e.node.invitations.failed(by, &r)
 	i.noteRejection(by, r)
-	if lost := i.logMajorityLost(); !asked && !(lost && ofLostDisk(r.Reason)) {
+	if !asked && !i.inVain(r.Reason) {
 		i.warn(warning{by, wasRefused}, &r)
 	}
 	i.mu.Lock()

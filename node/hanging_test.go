@@ -114,7 +114,7 @@ func TestHangingFSM_IfAllHangTheLeaderStaysAndRefuses(t *testing.T) {
 		var hangs *node.FSMHangsError
 		require.ErrorAs(t, err, &hangs)
 		require.ErrorIs(t, err, raft.ErrOverloaded)
-		assert.Equal(t, "raft: the leader's FSM has not finished a batch for 2s (Config.ApplyStallMax); not applied, try again later", err.Error())
+		assert.Equal(t, "raft: the leader's FSM has not finished a batch for 2s (Config.ApplyStallMax); not applied, try again later: see docs/runbook.md#fsm-hangs", err.Error())
 		time.Sleep(time.Minute)
 		assert.Equal(t, before, leader.Status().Leadership, "no other member led")
 		assert.Contains(t, leader.Status().LeaderReason, "its FSM hangs")

@@ -96,7 +96,7 @@ func (k *taker) failHeld(h *held, err error) {
 	}
 	k.mu.Unlock()
 	if first {
-		k.failed(h.taking, &SnapshotError{Op: "write", ID: h.ID, Err: err})
+		k.failed(&SnapshotError{Op: "write", ID: h.ID, Err: err})
 	}
 }
 

@@ -19,7 +19,6 @@ type history struct {
 	events []datedEvent // a ring once it is full
 	next   int
 
-	trouble    trouble         // why leaders are lost too often
 	losses     []loss          // latest losses, oldest first
 	reason     string          // reason for the last change
 	office     raft.Leadership // of the last leader that this member has known

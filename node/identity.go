@@ -29,8 +29,6 @@ type identity struct {
 	wiped   atomic.Bool              // the cluster knows this id with another incarnation
 	kept    *watched[raft.Sightings] // durable part of memory
 
-	majorityLostLogged atomic.Bool // it was logged that the majority is lost
-
 	mu           sync.Mutex
 	initial      raft.Configuration // the list of initial members, of Config.Initial or Bootstrap; empty: none
 	begins       bool               // this start has held the first entry of a cluster of that list before its first term

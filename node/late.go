@@ -8,10 +8,6 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// lateEvery is the minimum interval between two warnings of lateness. It is short, because an operator who investigates
-// a leader change needs to see the gap before it.
-const lateEvery = time.Second
-
 // lateness warns when the loop wakes long after its deadline. If a member does not run for half an election timeout, its
 // heartbeats are late and other members campaign, or it hears its followers too late. Only the loop uses lateness.
 type lateness struct {
@@ -29,7 +25,7 @@ func (n *Node) woke(now raft.Time) {
 	}
 	n.counters.lateWakes.Add(1)
 	l := &n.late
-	if l.warned != 0 && now-l.warned < raft.Time(lateEvery) {
+	if l.warned != 0 && now-l.warned < raft.Time(warnEvery) {
 		l.leftOut++
 		return
 	}

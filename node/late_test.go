@@ -33,7 +33,7 @@ func TestLateness_IsWarnedOfWithFiguresButNotTooOften(t *testing.T) {
 		wake(time.Second, -time.Second)
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
-	at += raft.Time(lateEvery + time.Second)
+	at += raft.Time(warnEvery + time.Second)
 	wake(time.Second, -time.Second)
 	require.Contains(t, log.String(), "late=1s busy=0s limit=100ms left_out=3")
 	require.EqualValues(t, 5, n.counters.lateWakes.Load())

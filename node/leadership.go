@@ -127,9 +127,4 @@ func (n *Node) noticeLeadership(out raft.Output) {
 	if n.roomWatch.trouble.get() == nil { // else leadership is transferred from one voter to the next until one has room
 		n.history.noteLoss(n.now().Mono, before, now, s.Election)
 	}
-	if lost := n.history.unsettled(n.now().Mono, n.cfg.ElectionTimeout); lost == "" {
-		n.history.trouble.set(nil)
-	} else if n.history.trouble.set(errors.New(lost)) {
-		n.logger.log(hclog.Warn, "leaders do not stay", "why", lost)
-	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/coxswain/raft"
 )
 
@@ -58,18 +56,8 @@ func (i *identity) lostDisk(m raft.Member) bool {
 	return false
 }
 
-// logMajorityLost reports whether the majority is lost. It logs the loss once. If the majority comes back and is lost again,
-// it logs the loss again.
-func (i *identity) logMajorityLost() bool {
-	lost := i.majorityLost()
-	if i.majorityLostLogged.Swap(lost != "") || lost == "" {
-		return lost != ""
-	}
-	i.node.logger.log(hclog.Error, "the majority of the cluster is lost", "why", lost)
-	return true
-}
-
-// ofLostDisk reports whether the remedy of a rejection is to replace a member. Without a majority, no member can be replaced.
-func ofLostDisk(r raft.RejectReason) bool {
-	return r == raft.RejectWrongIncarnation || r == raft.RejectNamedOther
+// inVain reports whether the remedy of a rejection is to replace a member, and the majority is lost: then no member can be
+// replaced.
+func (i *identity) inVain(r raft.RejectReason) bool {
+	return (r == raft.RejectWrongIncarnation || r == raft.RejectNamedOther) && i.majorityLost() != ""
 }

@@ -44,7 +44,9 @@ func TestMajorityLost_IsSaidInsteadOfARemedyThatCannotWork(t *testing.T) {
 			s := n.Status()
 			assert.Contains(t, s.LeaderReason, `the disks of 2 of 3 voters are lost (n2 n3), and with them a majority: no command can restore it`)
 			assert.Contains(t, s.LeaderReason, `"When a majority is lost" in docs/recovery.md`)
-			assert.Equal(t, 1, strings.Count(log.String(), string(id)+": the majority of the cluster is lost"))
+			c.Await("the log to name it", func() bool {
+				return strings.Count(log.String(), string(id)+`: a problem has begun: verdict="majority lost"`) == 1
+			})
 			for _, m := range s.Members {
 				assert.False(t, m.Replace, "%s of %s", id, m.ID)
 				assert.NotContains(t, m.Problem, "replace", "%s of %s", id, m.ID)

@@ -9,20 +9,9 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// noticeMarks logs what the core has found out about stores: the stores of the members that this member leads, and its own
-// store. If there is a mark on its own store, the node ends once the mark is durable.
-func (n *Node) noticeMarks(out raft.Output) {
-	for i := range out.Trace {
-		switch event := &out.Trace[i]; event.Kind {
-		case raft.TraceSuspected:
-			n.logger.log(hclog.Warn, "a leader that is not in this member's configuration has shown that this member's disk lacks what it acknowledged: "+
-				"this member does not vote until that is settled", "leader", string(event.Peer), "why", event.Text)
-		case raft.TraceStaleMember:
-			n.logger.log(hclog.Warn, "a member holds less than it has acknowledged: it no longer counts; replace it like one whose disk was lost",
-				"member", string(event.Peer), "acknowledged", uint64(event.Index), "agrees at most up to", event.Hint.String())
-		}
-	}
-	m := out.Write.Mark
+// noticeMark stops serving if the core has found out that this member's own store must not be used any longer. The node ends
+// once the mark is durable.
+func (n *Node) noticeMark(m *raft.Mark) {
 	if m == nil {
 		return
 	}

@@ -115,7 +115,10 @@ func TestMark_AMemberThatLostWhatItAcknowledged(t *testing.T) {
 		for _, m := range leader.Status().Members {
 			assert.Equal(t, m.ID == victim, m.State == "stale")
 		}
-		assert.Contains(t, log.String(), "holds less than it has acknowledged")
+		c.Await("the leader to log it", func() bool {
+			return strings.Contains(log.String(), `a problem has begun: verdict="lost entries" member=`+string(victim))
+		})
+		assert.Contains(t, log.String(), `node ended: verdict="older image" error=`)
 		propose(t, leader, "with the other one")
 		require.NoError(t, ready(leader, time.Second))
 	})

@@ -141,7 +141,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.publishMembers(n.core.Status())
 	n.reportLeftOver(stored)
 	n.warnUnsupported()
-	n.checkDisk()
+	n.disk.set(n.smallDisk())
 	if err := guarded(func() error { return transport.Start(handler{n}) }); err != nil {
 		return nil, &TransportError{Op: "start", Err: err}
 	}
@@ -152,7 +152,6 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.contacts.run)
 	n.wg.Go(n.roomWatch.run)
 	n.wg.Go(n.requests.callbacks.run)
-	n.wg.Go(n.warnUntilBootstrapped)
 	n.wg.Go(n.watchProblems)
 	go n.run(first)
 	return n, nil
@@ -317,10 +316,9 @@ func (n *Node) process(out raft.Output) {
 	n.works.follow(n.core)
 	n.cache.Served(n.core.Served())
 	n.history.add(n.now().Wall, out.Trace)
-	n.explainSlowElection(out.Trace)
 	n.counters.noted(out.Trace)
 	n.warnOfLaterRelease(out.Trace)
-	n.noticeMarks(out)
+	n.noticeMark(out.Write.Mark)
 	n.noticeLeadership(out)
 	if out.Keep != nil {
 		n.streamer.stop(out.Keep.Stop)
@@ -471,7 +469,9 @@ func (n *Node) report() {
 	for _, event := range n.history.all() {
 		log(level, "decision", "event", event.String())
 	}
-	log(hclog.Error, "node ended", "error", err)
+	own := MemberStatus{State: "self"}
+	own.judge(&Status{Err: err})
+	log(hclog.Error, "node ended", "verdict", own.Verdict, "error", err)
 }
 
 // Done returns a channel that is closed once the node has ended, after Close or by itself. Err says why it ended.

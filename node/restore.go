@@ -44,7 +44,6 @@ func (a *applier) restore(s raft.Snapshot) error {
 	n.logger.log(hclog.Info, "the FSM is restored from a snapshot", "entry", s.ID.String(), "bytes", s.Size)
 	ctx, cancel := n.context()
 	defer cancel(nil)
-	n.wg.Go(func() { n.warnWhileRestoring(ctx, run) })
 	if err := a.restoreFrom(ctx, s, run); err != nil {
 		return err
 	}
@@ -65,21 +64,6 @@ func (a *applier) restore(s raft.Snapshot) error {
 	n.requests.unknown(a.at.Index)
 	n.mailbox.appliedUpTo(a.at)
 	return nil
-}
-
-// warnWhileRestoring logs every minute that the FSM is still being restored: this member applies nothing meanwhile.
-func (n *Node) warnWhileRestoring(ctx context.Context, run *restoring) {
-	ticker := time.NewTicker(warnEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			n.logger.log(hclog.Warn, "the FSM is still being restored from a snapshot, and this member applies nothing",
-				"entry", run.ID.String(), "read", run.read.Load(), "bytes", run.Size, "since", time.Since(run.began).Round(time.Second))
-		}
-	}
 }
 
 func (a *applier) restoreFrom(ctx context.Context, s raft.Snapshot, run *restoring) (err error) {

@@ -113,23 +113,14 @@ func (w *roomWatch) snapshot() {
 // transfers leadership.
 func (w *roomWatch) check() {
 	n := w.node
-	full, was := n.lacksRoom(), w.trouble.get()
+	full := n.lacksRoom()
 	if full == nil {
 		n.mailbox.releaseHeld()
 	}
 	if n.files != nil && !w.asks.Load() && w.shorten.Due(n.now().Mono, full != nil && isFull(full), n.counters.bytesWritten.Load(), shortenBytes) {
 		w.snapshot()
 	}
-	if w.trouble.set(full) {
-		message := "the disk has no room for more entries of the log: make room, and this member continues by itself"
-		if !isFull(full) {
-			message = "this member cannot make room for more entries of the log"
-		}
-		n.logger.log(hclog.Warn, message, "error", full)
-	}
-	if was != nil && full == nil {
-		n.logger.log(hclog.Info, "there is room for more entries of the log again")
-	}
+	w.trouble.set(full)
 	if full == nil || !n.leads() {
 		return
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/coxswain/raft"
 )
 
@@ -138,27 +136,11 @@ type announcement struct {
 	uninitialized bool
 }
 
-// noteAnnounced remembers a peer's announcement. It returns the differences from this member's settings that the peer's
-// previous announcement did not have. i.mu is held.
-func (i *identity) noteAnnounced(h raft.Hello) (begun []SettingDifference) {
-	before, known := i.announced[h.From]
-	if !known && len(i.announced) >= strangersMax {
-		return nil
+// noteAnnounced remembers a peer's announcement. i.mu is held.
+func (i *identity) noteAnnounced(h raft.Hello) {
+	if _, known := i.announced[h.From]; known || len(i.announced) < strangersMax {
+		i.announced[h.From] = announcement{h.Release, settingsIn(h), h.Uninitialized()}
 	}
-	now, own := announcement{h.Release, settingsIn(h), h.Uninitialized()}, i.node.settings()
-	i.announced[h.From] = now
-	was := make(map[string]bool)
-	if known {
-		for _, d := range own.differences(before.settings) {
-			was[d.Setting+d.There] = true
-		}
-	}
-	for _, d := range own.differences(now.settings) {
-		if !was[d.Setting+d.There] {
-			begun = append(begun, d)
-		}
-	}
-	return begun
 }
 
 // announcedBy returns the last announcement of a peer, and whether there was one.
@@ -174,14 +156,6 @@ func (i *identity) startOf(p raft.Peer) uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.live[p].Count
-}
-
-// reportDifferences logs new differences between the settings of another member and those of this member.
-func (n *Node) reportDifferences(member raft.NodeID, begun []SettingDifference) {
-	for _, d := range begun {
-		n.logger.log(hclog.Warn, "a setting of a member differs from this member's", "member", member, "setting", d.Setting,
-			"there", d.There, "here", d.Here, "effect", d.Effect)
-	}
 }
 
 // differing returns the number of members of which this member knows that a setting differs from its own.

@@ -71,7 +71,9 @@ func TestLoopback_WhatIsTooLargeForOneMember(t *testing.T) {
 	assert.Equal(t, []string{"limit of a command 1048576, not 32768", "limit of an append none, not 114684"}, differing(there, here.Status().ID))
 	assert.Equal(t, 1, here.Metrics().SettingsDiffer)
 	assert.Equal(t, 2, there.Metrics().SettingsDiffer)
-	assert.Equal(t, 4, strings.Count(l.logs[small].String(), "a setting of a member differs"), "two of each")
+	assert.Eventually(t, func() bool {
+		return strings.Count(l.logs[small].String(), `a problem has begun: verdict="settings differ"`) == 2
+	}, time.Minute, 10*time.Millisecond, "one of each")
 }
 
 func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
@@ -83,7 +85,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		}})
 		logged := func() (lines [3]int) {
 			for i, id := range c.IDs() {
-				lines[i] = strings.Count(logs[id].String(), "a setting of a member differs")
+				lines[i] = strings.Count(logs[id].String(), `a problem has begun: verdict="settings differ"`)
 			}
 			return lines
 		}
@@ -108,6 +110,7 @@ func TestSettings_ADifferenceIsShownOnBothSidesAndLoggedOnce(t *testing.T) {
 		c.Converge()
 		assert.Empty(t, differing(c.Node("n1"), "n3"))
 		assert.Zero(t, c.Node("n1").Metrics().SettingsDiffer)
+		time.Sleep(time.Minute)
 		timeouts["n3"] = 3 * time.Second
 		c.Restart("n3")
 		c.Converge()

@@ -256,7 +256,7 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 	switch {
 	case errors.Is(result.Err, errReplaced) || errors.Is(result.Err, raft.ErrClosed):
 	case result.Err != nil:
-		k.failed(t, result.Err)
+		k.failed(result.Err)
 	case t.Hold:
 		k.trouble.set(nil)
 		n.logger.log(hclog.Info, "the state was frozen for a member that lags too far", "entry", t.ID.String())
@@ -265,24 +265,17 @@ func (k *taker) note(t *taking, result raft.SnapshotTaken) {
 		k.mu.Lock()
 		k.last = snapshotRecord{bytes: result.Snapshot.Size, at: time.Now(), took: took}
 		k.mu.Unlock()
-		n.checkDisk()
+		n.disk.set(n.smallDisk())
 		n.counters.snapshots.taken.Add(1)
 		n.counters.snapshotWriteSeconds.observe(int64(took))
 		n.logger.log(hclog.Info, "a snapshot was taken", "entry", t.ID.String(), "bytes", result.Snapshot.Size, "took", took)
 	}
 }
 
-// failed counts an error and keeps it for Status. It also logs the error, but not more often than once in an interval.
-func (k *taker) failed(t *taking, err error) {
+// failed counts an error and keeps it for Status.
+func (k *taker) failed(err error) {
 	k.node.counters.snapshots.failed.Add(1)
-	if !k.trouble.set(err) {
-		return
-	}
-	what := "no snapshot was taken; the log grows until one is"
-	if t.Hold {
-		what = "no state was frozen for a member that lags too far; the member waits for it"
-	}
-	k.node.logger.log(hclog.Warn, what, "entry", t.ID.String(), "error", err)
+	k.trouble.set(err)
 }
 
 func (k *taker) report(e raft.SnapshotTaken) { k.node.mailbox.report(e) }
@@ -302,7 +295,7 @@ func (k *taker) restored(bytes int64, durable bool) {
 	k.mu.Lock()
 	k.last = snapshotRecord{bytes: bytes}
 	k.mu.Unlock()
-	k.node.checkDisk()
+	k.node.disk.set(k.node.smallDisk())
 }
 
 // errReplaced ends a snapshot of a state if a snapshot from a leader replaces that state.

@@ -93,7 +93,7 @@ func TestDiskStall_IfAllStallTheLeaderStaysAndRefuses(t *testing.T) {
 		require.ErrorAs(t, err, &stalled)
 		require.ErrorIs(t, err, raft.ErrOverloaded)
 		assert.Equal(t, "raft: the leader's disk has not finished a write for 400ms (Config.DiskStallMax); "+
-			"not applied, try again later", err.Error())
+			"not applied, try again later: see docs/runbook.md#disk-stalled", err.Error())
 		assert.Contains(t, leader.Status().LeaderReason, "its disk has stalled")
 		assert.EqualValues(t, 1, leader.Metrics().ProposalsFailed.Overloaded)
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/internal/files"
 )
@@ -460,17 +458,6 @@ func slowElection(core raft.CoreStatus, timeout time.Duration) string {
 // enoughFor returns an election timeout that allows two exchanges as slow as the one observed.
 func enoughFor(took raft.Time) time.Duration {
 	return (2 * time.Duration(took)).Round(10 * time.Millisecond)
-}
-
-// explainSlowElection logs what slows elections down, at most once until a term commits.
-func (n *Node) explainSlowElection(events []raft.TraceEvent) {
-	for _, event := range events {
-		if event.Kind == raft.TraceSlowElection {
-			n.logger.log(hclog.Warn, "elections need more than two attempts: if what is slow here is usual, raise the election timeout on all members",
-				"slow", event.Text, "took", time.Duration(event.Took).Round(time.Millisecond).String(),
-				"election_timeout", n.cfg.ElectionTimeout.String(), "raise_to", enoughFor(event.Took).String())
-		}
-	}
 }
 
 // notBootstrapped returns what the bootstrap of the cluster waits for. Every member of the list must answer the bootstrapper

@@ -12,18 +12,15 @@ const warnEvery = time.Minute
 type trouble struct {
 	mu     sync.Mutex
 	err    error     // nil: the last attempt succeeded
-	warned time.Time // last warning; zero: none since the last success
+	warned time.Time // last warning; zero: none
 }
 
 // set replaces the error, and reports whether to log it.
 func (t *trouble) set(err error) (warn bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err = err; err == nil {
-		t.warned = time.Time{}
-		return false
-	}
-	if warn = t.warned.IsZero() || time.Since(t.warned) >= warnEvery; warn {
+	t.err = err
+	if warn = err != nil && (t.warned.IsZero() || time.Since(t.warned) >= warnEvery); warn {
 		t.warned = time.Now()
 	}
 	return warn

@@ -118,7 +118,7 @@ var ofLostData = []verdict{
 // ofMembers are the verdicts about members that may come back by themselves, or with a restart.
 var ofMembers = []verdict{
 	{Verdict: Verdict{VerdictCertificate, Degraded, false, "The two members do not accept each other's certificates.",
-		"openssl x509 -in CERTIFICATE -noout -dates -ext subjectAltName, on ID and on the member that refuses it"}, says: saysCertificate, away: true},
+		"raftkv certs show --server URL,URL of all members: the authority of each (by) must be one that the others trust"}, says: saysCertificate, away: true},
 	{Verdict: Verdict{"address changed", Degraded, false, "The member runs, but not at the address at which the others dial it.",
 		"raftkv members address ID HOST:PORT URL, with the address where ID runs now"}, says: saysMoved, away: true},
 	{Verdict: Verdict{VerdictLinkCut, Degraded, false, "Two members run, and do not reach each other.",
@@ -173,7 +173,7 @@ var ofSettings = []verdict{
 	{Verdict: Verdict{"clock jump", Notice, true, "The wall clock of the member's machine was set, or the machine was suspended.",
 		"timedatectl, on the machine of ID: let it synchronize its clock, and never suspend it"}, beside: findsClockJump},
 	{Verdict: Verdict{VerdictEndsSoon, Notice, true, "The member's certificate, or that of an authority, ends soon or has ended.",
-		"put a new certificate into the files of ID; no restart is needed"}},
+		"raftkv certs member --renew ID, where the authority is, and copy ID.pem to the machine of ID; no restart is needed"}},
 	{Verdict: Verdict{VerdictNotUsed, Notice, true, "The member's certificate files were changed, and do not fit.",
 		"correct the file that the sentence above names; the former certificate stays in use meanwhile"}},
 	{Verdict: Verdict{"small disk", Notice, true, "The member's disk may be too small for its snapshots and its log.",

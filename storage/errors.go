@@ -19,7 +19,7 @@ import (
 var (
 	// ErrDiskFull is matched by the error of a store if its disk or quota is full. Earlier writes are safe. Make room, then
 	// start the member again.
-	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again")
+	ErrDiskFull = errors.New("storage: no space left on the disk: make room and start again: see docs/runbook.md#no-room")
 	// ErrNotWritable is matched by the error of opening a store on a read-only file system, or without permission to write.
 	// The call has changed nothing. Mount the file system writable, or correct the permissions.
 	ErrNotWritable = errors.New("storage: data directory is not writable: check the mount and the permissions")

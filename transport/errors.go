@@ -115,7 +115,7 @@ type CertificateError struct {
 }
 
 func (e *CertificateError) Error() string {
-	return fmt.Sprintf("transport: certificate of %q: %v", e.Member, e.Err)
+	return fmt.Sprintf("transport: certificate of %q: %v: see docs/runbook.md#certificate-refused", e.Member, e.Err)
 }
 
 func (e *CertificateError) Unwrap() error { return e.Err }
@@ -134,10 +134,10 @@ type CertificateTimeError struct {
 func (e *CertificateTimeError) Error() string {
 	now := e.Now.UTC().Format(time.RFC3339)
 	if e.Now.Before(e.NotBefore) {
-		return fmt.Sprintf("the certificate is not valid before %s, and it is %s here: is a clock wrong?",
+		return fmt.Sprintf("the certificate is not valid before %s, and it is %s here: is a clock wrong?: see docs/runbook.md#certificate-refused",
 			e.NotBefore.UTC().Format(time.RFC3339), now)
 	}
-	return fmt.Sprintf("the certificate expired at %s, and it is %s here: renew it", e.NotAfter.UTC().Format(time.RFC3339), now)
+	return fmt.Sprintf("the certificate expired at %s, and it is %s here: renew it: see docs/runbook.md#certificate-refused", e.NotAfter.UTC().Format(time.RFC3339), now)
 }
 
 func (e *CertificateTimeError) Unwrap() error { return e.Err }

@@ -86,7 +86,7 @@ type Options struct {
 	// 1 s, refusals may not count (raft.PeerStatus), so the place of a lost member may be free only after 10 s.
 	RedialMin, RedialMax time.Duration
 
-	// Logger gets at most one line every ten seconds for each kind of trouble. Nil: no logging.
+	// Logger gets at most one line a minute for each kind of trouble. Nil: no logging.
 	Logger hclog.Logger
 }
 

@@ -85,7 +85,7 @@ type warned struct {
 	leftOut int
 }
 
-const warnEvery = 10 * time.Second
+const warnEvery = time.Minute
 
 func newWarner(log hclog.Logger) *warner { return &warner{log: log, seen: map[string]*warned{}} }
 

@@ -68,7 +68,7 @@ func TestMeasure_NoNeedlessChangeBesideCompilers(t *testing.T) {
 	busy.Wait()
 
 	changes, late := c.lines("leadership changed")-before, c.lines("the node woke late")
-	t.Logf("%v beside go build -a and synced writes, with TLS: %d terms, %d changes of a member's view; %d seconds in which a "+
+	t.Logf("%v beside go build -a and synced writes, with TLS: %d terms, %d changes of a member's view; %d minutes in which a "+
 		"member woke half a timeout late", minutes, c.term()-term, changes, late)
 	assert.True(t, changes == 0 || late > 0, "a leadership change without a late wake-up of a member")
 	c.write()

@@ -114,7 +114,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 		for range 30 { // two of three members continue when the segment of the third is full
 			c.writeValue(value)
 		}
-		c.awaitLine(full.ID, "the disk has no room for more entries of the log: make room")
+		c.awaitLine(full.ID, `a problem has begun: verdict="no room" member=`+full.ID)
 		require.Eventually(t, func() bool {
 			err := c.clientOf(full).Ready(t.Context())
 			return err != nil && strings.Contains(err.Error(), "its disk has no room for more entries of the log: make room")
@@ -122,7 +122,7 @@ func TestEndToEnd_AMemberWithItsLogInSegmentsWaitsForRoom(t *testing.T) {
 
 		require.NoError(t, os.Remove(filler))
 		c.caughtUp()
-		c.awaitLine(full.ID, "there is room for more entries of the log again")
+		c.awaitLine(full.ID, `a problem has ended: verdict="no room" member=`+full.ID)
 		assert.NoError(t, c.Ended(full.ID), "it was not restarted")
 		verify() // nothing acknowledged is lost
 	})

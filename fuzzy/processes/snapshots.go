@@ -230,7 +230,7 @@ var snapshotLines = []struct {
 	count func(*Snapshots) *int
 }{
 	{"a snapshot was taken:", func(s *Snapshots) *int { return &s.Taken }},
-	{"no snapshot was taken;", func(s *Snapshots) *int { return &s.Failed }},
+	{`a problem has begun: verdict="snapshot fails"`, func(s *Snapshots) *int { return &s.Failed }},
 	{"a snapshot was sent:", func(s *Snapshots) *int { return &s.Sent }},
 	{"the sending of a snapshot resumes:", func(s *Snapshots) *int { return &s.Resumed }},
 	{"a snapshot was received:", func(s *Snapshots) *int { return &s.Received }},

@@ -26,7 +26,7 @@ func TestRun_SnapshotsAreTakenSentAndReceivedWhileMembersAreKilled(t *testing.T)
 
 func TestReport_SaysWhatItProvedNothingAbout(t *testing.T) {
 	log := `a snapshot was taken: entry=4@1
-		no snapshot was taken; the log grows until one is: entry=5@1
+		a problem has begun: verdict="snapshot fails" member=n1
 		a snapshot was sent: entry=4@1
 		a snapshot was taken: entry=9@1
 		the FSM was restored: entry=4@1`

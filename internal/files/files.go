@@ -64,7 +64,7 @@ func NoDescriptor(err error) bool {
 }
 
 // DescriptorRemedy says what an operator can do about an error that matches NoDescriptor.
-const DescriptorRemedy = "raise the limit of open files, or find out which process holds so many"
+const DescriptorRemedy = "raise the limit of open files, or find out which process holds so many: see docs/runbook.md#no-descriptors"
 
 // NoRoom reports whether the error says that the disk or a quota is full. Another attempt may succeed.
 func NoRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

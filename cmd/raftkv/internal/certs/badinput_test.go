@@ -89,7 +89,7 @@ var badFiles = []struct {
 	{"a new member was interrupted", func(t *testing.T, a *Authority) { a.replace(t, "n2.key.part", []byte("-----BEGIN")) },
 		"n2.key.part: file exists: another command is writing it, or was interrupted: then remove it", unfinished},
 	{"a new member was interrupted between its files", func(t *testing.T, a *Authority) { a.replace(t, "n2.key", a.read(t, "n1.key")) },
-		"n2.key exists, and is kept: use another --dir for a new authority, and --renew for a new certificate", "n2.pem: no such file or directory: put the certificate there"},
+		"n2.pem: another command is writing them, or was interrupted: then remove ", ""},
 	{"a certificate without its key", func(t *testing.T, a *Authority) { a.replace(t, "n2.pem", a.read(t, "n1.pem")) },
 		"n2.pem exists, and is kept", "n2.key: no such file or directory"},
 }
@@ -138,6 +138,20 @@ func contents(t *testing.T, dir string) map[string]string {
 		all[f.Name()] = string(text)
 	}
 	return all
+}
+
+// The remedy that the error names is one: without the key, the command succeeds.
+func TestIssue_AfterACrashBetweenTheTwoFiles(t *testing.T) {
+	a := newAuthority(t, "")
+	key := filepath.Join(a.dir, "n2.key")
+	a.replace(t, "n2.key", a.read(t, "n1.key"))
+	_, err := a.Issue("n2", nil, 365)
+	assert.ErrorContains(t, err, "then remove "+key+", and repeat that command")
+	_, err = a.Renew("n2", nil, 365)
+	assert.ErrorContains(t, err, "then remove "+key)
+	require.NoError(t, os.Remove(key))
+	_, err = a.Issue("n2", nil, 365)
+	require.NoError(t, err)
 }
 
 func TestNew_RefusesWhatItCannotUse(t *testing.T) {

@@ -109,6 +109,9 @@ func readCertificates(name string) ([]*x509.Certificate, error) {
 // readPair returns the certificate and the key of the authority, or of a member.
 func readPair(dir, id string) (pair tls.Certificate, err error) {
 	name, key := filepath.Join(dir, id+".pem"), filepath.Join(dir, id+".key")
+	if err := checkAlone(dir, id); err != nil {
+		return pair, err
+	}
 	all, err := readCertificates(name)
 	if err != nil {
 		return pair, err
@@ -123,9 +126,23 @@ func readPair(dir, id string) (pair tls.Certificate, err error) {
 	return pair, err
 }
 
+// checkAlone returns an error if there is a key without its certificate, as after a crash between the two.
+func checkAlone(dir, id string) error {
+	name, key := filepath.Join(dir, id+".pem"), filepath.Join(dir, id+".key")
+	_, err := os.Lstat(key)
+	if _, missing := os.Lstat(name); err == nil && errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there without its certificate, %s: another command is writing them, or was interrupted: then remove %s, and "+
+			"repeat that command", key, name, key)
+	}
+	return nil
+}
+
 // putPair writes a key and its certificate, neither of which may exist.
 func putPair(dir, id string, key, certificate []byte, check func(part string) error) error {
 	keyFile := filepath.Join(dir, id+".key")
+	if err := checkAlone(dir, id); err != nil {
+		return err
+	}
 	if err := put(keyFile, key, false, nil); err != nil {
 		return err
 	}
