@@ -85,7 +85,7 @@ func TestBackup_IsReadAsItWasWritten(t *testing.T) {
 	}
 	h := sample()
 	bootstrap := entry(1, 1)
-	bootstrap.Kind, bootstrap.Data = raft.EntryBootstrap, raft.Bootstrap{Cluster: h.Cluster, Configuration: h.Base.Config}.Encode()
+	bootstrap.Kind, bootstrap.Data = raft.EntryBootstrap, raft.Bootstrap{Cluster: h.Cluster, Bootstrapper: h.Base.Config.Members[0].Peer(), Configuration: h.Base.Config}.Encode()
 	h.Base = raft.Base{}
 	_, got, entries, err := all(bytes.NewReader(write(t, h, nil, bootstrap)))
 	require.NoError(t, err)
