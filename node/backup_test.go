@@ -356,6 +356,57 @@ func TestBackup_WaitsForTheFrozenStateOfAFollower(t *testing.T) {
 	})
 }
 
+// A backup may be given up while the FSM freezes the state for it, or just before. The state is closed, and the next backup gets one.
+func TestBackup_GivenUpWhileTheStateIsFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c := startAll(t, s.options())
+		propose(t, c.Leader(), "first")
+		n, gate, done := c.Leader(), make(chan struct{}), make(chan error)
+		s.freezeGate = gate
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := n.Backup(ctx, io.Discard)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		close(gate)
+		synctest.Wait()
+		open, all := s.held()
+		assert.Zero(t, open)
+		assert.Equal(t, 1, all)
+		require.NoError(t, n.FreezeWithdrawn(n.Status().Last))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := n.Backup(ctx, io.Discard)
+		require.NoError(t, err)
+	})
+}
+
+// Until Backup returns nil, the writer lacks the end.
+func TestBackup_WhoseFrozenStateDoesNotCloseIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c := startAll(t, s.options())
+		propose(t, c.Leader(), "first")
+		gate, done := make(chan struct{}), make(chan error)
+		s.closeGate = gate
+		ctx, cancel := context.WithCancel(t.Context())
+		var b bytes.Buffer
+		go func() {
+			_, err := c.Leader().Backup(ctx, &b)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		isNoBackup(t, b.Bytes())
+		close(gate)
+	})
+}
+
 // A leader's snapshot replaces the state of which a backup is taken: the FSM must be able to give that up.
 func TestBackup_EndsWhenTheStateIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
