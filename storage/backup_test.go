@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/backup"
 )
 
 // snapshotOf writes a snapshot of the state up to an entry into the store, and compacts the log behind it.
@@ -147,6 +149,26 @@ func TestRestore_ALogOfSeveralBatches(t *testing.T) {
 	_, done, err := Restore(t.Context(), dir, bytes.NewReader(saved), RestoreOptions{})
 	require.NoError(t, err)
 	assertRecovered(t, done, loadedFrom(t, dir), 7)
+}
+
+// The minimum for the application stays in force, and the new member counts as one that meets it.
+func TestRestore_AClusterWithAMinimumForTheApplication(t *testing.T) {
+	m := raft.Member{ID: "n2", Address: "n2:1", Incarnation: 2, AppVersion: 4}
+	config := raft.NewConfiguration([]raft.Member{m})
+	config.AppVersionMin, config.Level = 3, 3
+	var to bytes.Buffer
+	w, err := backup.NewWriter(&to, backup.Head{Name: "orders", Cluster: formerCluster, Member: m, Term: 7, At: time.Now(), Base: raft.Base{
+		ID: raft.EntryID{Term: 7, Index: 40}, Cluster: formerCluster, Bootstrapper: m.Peer(), ConfigIndex: 30, Config: config,
+	}})
+	require.NoError(t, err)
+	require.NoError(t, w.Finish())
+	dir := filepath.Join(t.TempDir(), "data")
+	_, _, err = Restore(t.Context(), dir, &to, RestoreOptions{})
+	require.NoError(t, err)
+	stored := loadedFrom(t, dir)
+	got := stored.Log.Configuration()
+	assert.EqualValues(t, 3, got.AppVersionMin)
+	assert.EqualValues(t, 3, got.Members[0].AppVersion)
 }
 
 // A crash may leave a log that the recorded snapshot contradicts. The next start drops that log, and a backup has none of it.
