@@ -211,19 +211,25 @@ func TestBackup_Refusals(t *testing.T) {
 	var nothing *raft.NotRecoverableError
 	require.ErrorAs(t, refused(fresh), &nothing)
 
-	durable := survivorIn(t, KindSegments, 30)
-	store, err = OpenLog(durable, LogOptions{})
-	require.NoError(t, err)
-	stored, err := store.Load(t.Context(), survivorN2)
-	require.NoError(t, err)
-	base := raft.Base{
-		ID: raft.EntryID{Term: 1, Index: 20}, Cluster: formerCluster, Bootstrapper: raft.Peer{ID: "n2", Incarnation: 2}, ConfigIndex: 1, Config: stored.Log.Configs[0].Config,
+	for _, compacted := range []bool{false, true} {
+		durable := survivorIn(t, KindSegments, 30)
+		store, err = OpenLog(durable, LogOptions{})
+		require.NoError(t, err)
+		stored, err := store.Load(t.Context(), survivorN2)
+		require.NoError(t, err)
+		base := raft.Base{
+			ID: raft.EntryID{Term: 1, Index: 20}, Cluster: formerCluster, Bootstrapper: raft.Peer{ID: "n2", Incarnation: 2}, ConfigIndex: 1, Config: stored.Log.Configs[0].Config,
+		}
+		write := raft.StorageWrite{Snapshot: &raft.Snapshot{Base: base}}
+		if compacted {
+			write.Base = &base
+		}
+		require.NoError(t, store.Write(write))
+		require.NoError(t, store.Close())
+		var without *NoStateError
+		require.ErrorAs(t, refused(durable), &without)
+		assert.Equal(t, base.ID, without.ID)
 	}
-	require.NoError(t, store.Write(raft.StorageWrite{Snapshot: &raft.Snapshot{Base: base}, Base: &base}))
-	require.NoError(t, store.Close())
-	var without *NoStateError
-	require.ErrorAs(t, refused(durable), &without)
-	assert.Equal(t, base.ID, without.ID)
 
 	marked := survivorIn(t, KindBolt, 3)
 	any, err := Open(marked, Options{})
