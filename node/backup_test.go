@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -490,5 +492,47 @@ func TestBackup_WithoutALeaderThereIsNone(t *testing.T) {
 		defer cancel()
 		_, err := n.Backup(ctx, io.Discard)
 		require.Error(t, err, "it might lack what was acknowledged")
+	})
+}
+
+// replacedFile is a storage in which a newer snapshot replaces a file just before it is opened.
+type replacedFile struct {
+	raft.SnapshotStorage
+	replace atomic.Pointer[func()]
+}
+
+func (s *replacedFile) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
+	if replace := s.replace.Swap(nil); replace != nil {
+		(*replace)()
+		return nil, fs.ErrNotExist
+	}
+	return s.SnapshotStorage.OpenSnapshot(file)
+}
+
+func TestBackup_OfAFileThatIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := &replacedFile{}
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+			files.SnapshotStorage = s.(raft.SnapshotStorage)
+			return files
+		}})
+		propose(t, c.Leader(), "first")
+		replace := func() {
+			propose(t, c.Leader(), "second")
+			_, err := c.Leader().Snapshot(t.Context())
+			assert.NoError(t, err)
+		}
+		files.replace.Store(&replace)
+		var b bytes.Buffer
+		_, err := c.Leader().Backup(t.Context(), &b)
+		require.NoError(t, err)
+		_, state := restored(t, &b)
+		assert.Equal(t, []string{"first", "second"}, state)
+
+		gone := func() {}
+		files.replace.Store(&gone)
+		_, err = c.Leader().Backup(t.Context(), io.Discard)
+		var unread *node.StorageError
+		require.ErrorAs(t, err, &unread, "no other one has taken its place")
 	})
 }
