@@ -378,6 +378,9 @@ func (n *node) empty() {
 	n.disk.wipe()
 	n.appliedMost = 0
 	n.forgetHands()
+	if n.aside != nil {
+		n.aside.closed = true // the search was for leave to give up the store that was here
+	}
 	if n.c.profile.Members.on() && n.c.newestCommitted() != nil {
 		n.initial = raft.Configuration{}
 	}

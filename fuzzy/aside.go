@@ -111,9 +111,6 @@ func (a *aside) answered(one *inquiry) {
 func (n *node) setAside() {
 	n.c.stats.Aside++
 	n.c.faulted("%s sets its store aside", n.name())
-	if n.aside != nil {
-		n.aside.closed = true
-	}
 	n.empty()
 	n.ended, n.disk.damaged, n.rejoin = false, false, 0
 	n.restartIn(1)

@@ -78,7 +78,7 @@ func (k *checker) holdsPlace(n *node, caller, old raft.Peer) string {
 	silence, listens := n.desk.silence(n, old), false
 	for _, address := range n.addressesOf(m) {
 		for _, other := range k.c.nodes {
-			if other.peer() == caller && slices.Contains(other.places, address) {
+			if other.id == caller.ID && other.disk.carried(caller.Incarnation) && slices.Contains(other.places, address) {
 				return ""
 			}
 			down := time.Duration(k.c.now()-other.diedAt) * time.Duration(pace)

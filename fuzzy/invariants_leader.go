@@ -142,7 +142,8 @@ func (k *checker) checkTransfer(n *node, events []raft.Event, out *raft.Output) 
 	k.checkTransferEnds(n)
 }
 
-// transferMax returns how long a transfer may take.
+// transferMax returns how long a transfer may take. The host ends its work within WorkStopMax. Then the target may catch up for a
+// timeout and four acknowledgements, and win its election in two timeouts and four acknowledgements more.
 func transferMax(n *node) raft.Time {
 	return 3*n.timeout() + 8*slowestAck(n) + raft.Time(n.c.profile.Node.WorkStopMax)
 }

@@ -99,10 +99,20 @@ func (k *checker) checkNoMarkDue(n *node, before *raft.CoreStatus, events []raft
 		if a.Acknowledged > 0 && a.Prev.Index == a.Acknowledged && max(before.Last.Index, s.Last.Index) < a.Prev.Index {
 			k.broken("N40", "%s has acknowledged its log up to %d in term %d, but holds it only up to %v, and does not end", n, a.Prev.Index, s.Term, s.Last)
 		}
-		if ours, found := parts(n.log, s.Base, &a, before.Commit); found && ours.Term < s.Term {
+		if ours, found := parts(n.log, s.Base, &a, n.provenCommit(before.Commit)); found && ours.Term < s.Term {
 			k.broken("N41", "%s knows %v to be committed, is shown another log in term %d, but does not end", n, ours, s.Term)
 		}
 	}
+}
+
+// provenCommit returns the index up to which a leader has reported entries as committed to a member, whose commit index is given.
+// At its start, the member has that from its disk. If a DurableFSM reports more, that proves nothing about another leader: the
+// member may have forgotten the term in which the entries were committed (Figure 8).
+func (n *node) provenCommit(commit raft.Index) raft.Index {
+	if commit > n.seen.resumed {
+		return commit // it has risen since the start, or was on the disk
+	}
+	return min(commit, max(n.disk.commit, n.status.Base.Index))
 }
 
 // checkSuspicion checks a member after a leader that it does not know has shown that the member may run on an older image of

@@ -58,6 +58,37 @@ func TestMarks_N41CountsWhatAMemberStillKnows(t *testing.T) {
 	}
 }
 
+// N41 requires no mark for entries that only a DurableFSM remembers as committed, until a leader has reported them.
+func TestMarks_N41ExcusesWhatTheFSMAloneRemembers(t *testing.T) {
+	for _, row := range []struct {
+		rule                  string
+		applied, hint, commit raft.Index // on the disk at the start, and the commit index now
+		breach                bool
+	}{
+		{"only the FSM reports it", 6, 4, 6, false},
+		{"the disk holds the report of a leader", 6, 5, 6, true},
+		{"a leader has reported more since the start", 6, 4, 7, true},
+		{"the FSM has not applied it", 4, 5, 5, true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			c, lead, follower := running(t)
+			follower.seen.resumed, follower.disk.commit = row.applied, row.hint
+			follower.status.Term += 2
+			theirs := raft.EntryID{Term: later(follower.log[4].entry.Term), Index: 5}
+			m := message(lead, follower, follower.status.Term, raft.AppendRequest{Prev: theirs})
+			m.Cluster = follower.status.Cluster
+			before := follower.status
+			before.Commit = row.commit
+			c.check.checkNoMarkDue(follower, &before, []raft.Event{raft.Received{Message: *m}})
+			if row.breach {
+				expectBreach(t, c, "N41")
+			} else {
+				assert.Nil(t, c.failure)
+			}
+		})
+	}
+}
+
 // A member may acknowledge an entry of another log to a leader only under three conditions. The entry is below the member's
 // base, its term is possible there, and a disk has lost committed entries.
 func TestMarks_N6ExcusesOnlyWhatIsCompacted(t *testing.T) {

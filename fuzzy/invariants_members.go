@@ -208,7 +208,7 @@ func (k *checker) checkVotedOut(n *node, l *loggedConfig) {
 		o.votedOut = 0
 	case o.votedOut == 0 && l.index <= s.Commit && s.Commit > n.earlier(s.Term): // it has committed an entry of its own term, too
 		o.votedOut = w.now
-	case o.votedOut > 0 && w.now-o.votedOut > 3*n.timeout()+8*slowestAck(n):
+	case o.votedOut > 0 && w.now-o.votedOut > transferMax(n):
 		k.broken("N66", "%s still leads term %d %v after it learned that the configuration of entry %d, in which it has no vote, is committed",
 			n, s.Term, time.Duration(w.now-o.votedOut), l.index)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/sim"
 )
 
 // withSpare returns a running cluster whose members may change. It has a learner d that the leader knows.
@@ -300,6 +301,23 @@ func TestInvariants_N69ExcusesALeaderThatEnds(t *testing.T) {
 		c.check.checkStep(lead, &before, events, &raft.Output{})
 		if events == nil {
 			expectBreach(t, c, "N69")
+		} else {
+			assert.Nil(t, c.failure)
+		}
+	}
+}
+
+// A leader that was voted out first lets its host end its work, like any leader that transfers its leadership.
+func TestMembers_N66AllowsTheHostToEndItsWork(t *testing.T) {
+	for _, more := range []raft.Time{0, 1} {
+		c, lead, _ := withSpare(t)
+		c.profile.Node.WorkStopMax = sim.Time(lead.timeout())
+		before := lead.status
+		lead.rule(voteless(lead, lead))
+		lead.seen.inOffice.votedOut = lead.seen.now - 4*lead.timeout() - 8*slowestAck(lead) - more
+		c.check.checkMembers(lead, &before, &raft.Output{})
+		if more > 0 {
+			expectBreach(t, c, "N66")
 		} else {
 			assert.Nil(t, c.failure)
 		}

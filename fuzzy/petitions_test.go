@@ -132,6 +132,32 @@ func TestPetitions_EachBreachIsNoticed(t *testing.T) {
 	}
 }
 
+// A petitioner whose disk is emptied while it waits has nevertheless been at the address of the member whose place it asked for.
+func TestPetitions_N104CountsAPetitionerThatIsGone(t *testing.T) {
+	c, lead, other := pacedOfThree(t)
+	former := other.peer()
+	other.disk.wipe()
+	petitioner := other.peer()
+	other.disk.wipe()
+	c.check.checkGrant(lead, &raft.Who{From: petitioner}, &raft.Change{Remove: []raft.Peer{former}})
+	assert.Nil(t, c.failure)
+}
+
+// A search for leave to set a store aside is about the store that began it. Once the disk is emptied, nothing allows the process
+// to set aside the store that comes next.
+func TestPetitions_AnEmptiedDiskEndsTheSearch(t *testing.T) {
+	c, _, other := pacedOfThree(t)
+	other.crash()
+	other.disk.damaged = true
+	for other.beginAside(); other.aside.closed; other.beginAside() { // a store rarely says no cluster
+	}
+	other.empty()
+	other.beginAside()
+	require.True(t, other.aside.closed, "a store that says no cluster is kept")
+	c.until(t, c.now()+sim.In(5*time.Second))
+	assert.Zero(t, c.stats.Aside)
+}
+
 // A process that has neither a place nor a reason is noticed.
 func TestPetitions_AProcessWithoutAPlaceIsNoticed(t *testing.T) {
 	c, lead, other := pacedOfThree(t)

@@ -35,10 +35,11 @@ func newMover(cfg Config) mover {
 	return mover{address: cfg.Address, meta: cfg.Meta, random: rand.New(rand.NewPCG(uint64(cfg.Self.Incarnation), 1))}
 }
 
-// correct asks for a correction of the entry if it is wrong.
+// correct asks for a correction of the entry if it is wrong. It looks at the entry while it waits for an answer, too: the answer may
+// be lost, and the entry may be right and changed by somebody else before the wait ends.
 func (m *mover) correct(now raft.Time, st State, s *Seeker, a *Action) {
 	entry, named := st.Config.Peer(s.cfg.Self)
-	if m.right || m.asking || !named || st.Index == 0 || !st.Committed || st.Config.Joint() || st.Config.Changing() || st.Leader == "" {
+	if m.right || !named || st.Index == 0 || !st.Committed || st.Config.Joint() || st.Config.Changing() || st.Leader == "" {
 		return
 	}
 	m.yield(entry)
@@ -47,7 +48,7 @@ func (m *mover) correct(now raft.Time, st State, s *Seeker, a *Action) {
 		m.right, m.why = true, ""
 		return
 	}
-	if now < m.next {
+	if m.asking || now < m.next {
 		return
 	}
 	c := raft.Change{Update: []raft.Update{u}}

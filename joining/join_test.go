@@ -202,6 +202,22 @@ func TestSeeker_CorrectsItsEntryOnce(t *testing.T) {
 	assert.Nil(t, w.change, "somebody has changed it since")
 }
 
+func TestSeeker_AnEntryThatWasRightBeforeTheAnswerCame(t *testing.T) {
+	moved := entry("n5")
+	moved.Address = "old:1"
+	w := newWorld(t, of("n5"))
+	w.st = in(moved)
+	w.step()
+	require.NotNil(t, w.change)
+	w.change, w.st = nil, in(entry("n5"))
+	w.step()
+	w.st = in(moved)
+	w.step()
+	w.s.Changed(w.now, errors.New("no answer"))
+	w.run(time.Minute)
+	assert.Nil(t, w.change, "somebody has changed it since")
+}
+
 func TestSeeker_AMemberWithoutSeedsOnlyCorrectsItsEntry(t *testing.T) {
 	moved := entry("n5")
 	moved.Address, moved.Meta = "old:1", "kept"

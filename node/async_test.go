@@ -88,7 +88,7 @@ func pipelineOn(ctx context.Context, t *testing.T, client int, r *running, ids [
 }
 
 func TestAsync_EveryAcceptedProposalHasExactlyOneOutcome(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range seedsOf(5) {
 		synctest.Test(t, func(t *testing.T) {
 			c, p := rafttest.New(t, 3, newJournal), newPromises()
 			ids, rng := c.IDs(), rand.New(rand.NewPCG(seed, 8))

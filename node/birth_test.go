@@ -81,7 +81,7 @@ func TestBootstrap_AWaitingMemberSaysForWhomAndLogsIt(t *testing.T) {
 		}
 		c.Start("n3")
 		c.Leader()
-		time.Sleep(time.Hour)
+		time.Sleep(6 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, 3, strings.Count(logs["n2"].String(), "no cluster is known here yet"))
 	})

@@ -214,12 +214,20 @@ func TestNode_NothingAcknowledgedIsLostOrDoubled(t *testing.T) {
 
 // The simulator does not run package node. This test delays the real node wherever it waits.
 func TestNode_NothingAcknowledgedIsLostWhereverItWaits(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range seedsOf(5) {
 		synctest.Test(t, func(t *testing.T) {
 			c, calm := moody(t, seed)
 			survives(t, c, seed, 50, calm)
 		})
 	}
+}
+
+// seedsOf returns how many of the seeds a test takes: with -short, as under the race detector, fewer.
+func seedsOf(all uint64) uint64 {
+	if testing.Short() {
+		return (all + 2) / 3
+	}
+	return all
 }
 
 // survives disturbs a cluster that callers use. Then it compares the acknowledged commands with the applied commands. It runs

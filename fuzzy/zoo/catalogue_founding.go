@@ -84,6 +84,8 @@ var founding = []Mutant{
 		value("joining/correct.go", `r.From != other.Peer()`, `false`)),
 	ofPetitions("J152", "N105", "an entry is corrected only while nothing changes", "at any time", "Seeker_",
 		value("joining/correct.go", `st.Config.Changing()`, `false`)),
+	ofPetitions("J155", "N105", "an entry is looked at while its correction is open, too", "only once the answer has come", "Seeker_AnEntryThatWasRight",
+		value("joining/correct.go", `m.right || !named`, `m.right || m.asking || !named`)),
 	tested("J153", "a process that would begin another cluster stops a founder", "only one with the id of a founder does", "joining", "Seeker_TheLowestFounder",
 		value("joining/decide.go", `len(p.reply.Founders) == 0`, `true`)),
 	tested("J154", "a store whose damage has shown while the member ran is not started again", "it is", "member", "Founding_ADamagedSnapshot",

@@ -62,7 +62,7 @@ var joining = []Mutant{
 		"storage", "SetAside_BesideAnEarlier",
 		value("storage/asiderecord.go", `present != a.File`, `false`)),
 	testedFirst("M245", "no start continues beside a set-aside that has not ended", "it does", "storage", "SetAside_NoStart",
-		value("storage/boltstore.go", `unfinishedAside(dir)`, `error(nil)`)),
+		value("storage/restore.go", `unfinishedAside(dir)`, `error(nil)`)),
 	tested("M147", "each store that is set aside gets a new directory", "it gets that of a store set aside in the same second",
 		"storage", "SetAside_EachCrash|SetAside_TheNextStart",
 		before("storage/setaside.go", `for candidate, number := name, 2; ; number++ {`, `if true { return name, nil }`)),
