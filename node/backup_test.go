@@ -394,6 +394,7 @@ func TestBackup_WhoseFrozenStateDoesNotCloseIsNone(t *testing.T) {
 		c := startAll(t, s.options())
 		propose(t, c.Leader(), "first")
 		gate, done := make(chan struct{}), make(chan error)
+		defer close(gate)
 		s.closeGate = gate
 		ctx, cancel := context.WithCancel(t.Context())
 		var b bytes.Buffer
@@ -405,7 +406,6 @@ func TestBackup_WhoseFrozenStateDoesNotCloseIsNone(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-done, context.Canceled)
 		isNoBackup(t, b.Bytes())
-		close(gate)
 	})
 }
 
