@@ -101,7 +101,8 @@ func (s *Stored) RecoverAs(m Member, cluster ClusterID, fresh Incarnation, now i
 		return Recovered{}, &NotRecoverableError{m.ID, fmt.Sprintf("its term %d is impossibly high", term)}
 	}
 	m.Incarnation, m.Kind, m.Next = fresh, Voter, NextSame
-	m.Priority = max(m.Priority, 0) // nobody else can lead
+	m.Priority = max(m.Priority, 0)                        // nobody else can lead
+	m.AppVersion = max(m.AppVersion, config.AppVersionMin) // a backup does not tell it; an older program does not start
 	next := NewConfiguration([]Member{m})
 	next.AppVersionMin, next.Sessions, next.LeaseDuration = config.AppVersionMin, config.Sessions, config.LeaseDuration
 	next.Level = max(config.Level, featureLevelRecovery)

@@ -3,6 +3,7 @@ package raft_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,6 +104,7 @@ func TestRecovery_AJoinerWithAnyPartOfTheLog(t *testing.T) {
 				Cluster: newCluster, Term: term, Body: rest}})
 			assert.Equal(t, entry.ID(), c.Status().Last)
 			assert.Equal(t, entry.Index, c.Status().Commit)
+			assert.Equal(t, []raft.Member{{ID: "a", Address: "a:1", Incarnation: freshIncarnation}}, c.Status().Config.Members, "at once, not only after a restart")
 		})
 	}
 }
@@ -142,6 +144,22 @@ func TestRecovery_AStandby(t *testing.T) {
 	c.timeout()
 	c.persist()
 	assert.Equal(t, raft.Leader, c.Leadership().Role)
+}
+
+// What the members had agreed on stays in force. The changes that they had begun do not, and the cluster's clock does not go back.
+func TestRecovery_KeepsTheSettings(t *testing.T) {
+	config := raft.NewConfiguration(membersNamed("abc"))
+	config.Members[0].Next, config.Members[0].AppVersion = raft.NextLearner, 4
+	config.AppVersionMin, config.Sessions, config.LeaseDuration, config.Level = 3, true, 100*time.Millisecond, 5
+	stored := storedBehindConfig(t, config, 5, id(4, 3), 3)
+	stored.Log.LastTime = 50
+	_, entry := recovered(t, stored)
+	assert.EqualValues(t, 50, entry.Time)
+	r, err := raft.DecodeRecovery(entry.Data)
+	require.NoError(t, err)
+	want := raft.NewConfiguration([]raft.Member{{ID: "a", Address: "a:1", Incarnation: freshIncarnation, AppVersion: 4}})
+	want.AppVersionMin, want.Sessions, want.LeaseDuration, want.Level = 3, true, 100*time.Millisecond, 6
+	assert.Equal(t, want, r.Configuration)
 }
 
 func TestRecovery_Refusals(t *testing.T) {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -356,6 +358,57 @@ func TestBackup_WaitsForTheFrozenStateOfAFollower(t *testing.T) {
 	})
 }
 
+// A backup may be given up while the FSM freezes the state for it, or just before. The state is closed, and the next backup gets one.
+func TestBackup_GivenUpWhileTheStateIsFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c := startAll(t, s.options())
+		propose(t, c.Leader(), "first")
+		n, gate, done := c.Leader(), make(chan struct{}), make(chan error)
+		s.freezeGate = gate
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := n.Backup(ctx, io.Discard)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		close(gate)
+		synctest.Wait()
+		open, all := s.held()
+		assert.Zero(t, open)
+		assert.Equal(t, 1, all)
+		require.NoError(t, n.FreezeWithdrawn(n.Status().Last))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := n.Backup(ctx, io.Discard)
+		require.NoError(t, err)
+	})
+}
+
+// Until Backup returns nil, the writer lacks the end.
+func TestBackup_WhoseFrozenStateDoesNotCloseIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &diskFSMs{}
+		c := startAll(t, s.options())
+		propose(t, c.Leader(), "first")
+		gate, done := make(chan struct{}), make(chan error)
+		defer close(gate)
+		s.closeGate = gate
+		ctx, cancel := context.WithCancel(t.Context())
+		var b bytes.Buffer
+		go func() {
+			_, err := c.Leader().Backup(ctx, &b)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		isNoBackup(t, b.Bytes())
+	})
+}
+
 // A leader's snapshot replaces the state of which a backup is taken: the FSM must be able to give that up.
 func TestBackup_EndsWhenTheStateIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -439,5 +492,47 @@ func TestBackup_WithoutALeaderThereIsNone(t *testing.T) {
 		defer cancel()
 		_, err := n.Backup(ctx, io.Discard)
 		require.Error(t, err, "it might lack what was acknowledged")
+	})
+}
+
+// replacedFile is a storage in which a newer snapshot replaces a file just before it is opened.
+type replacedFile struct {
+	raft.SnapshotStorage
+	replace atomic.Pointer[func()]
+}
+
+func (s *replacedFile) OpenSnapshot(file raft.SnapshotID) (raft.SnapshotReader, error) {
+	if replace := s.replace.Swap(nil); replace != nil {
+		(*replace)()
+		return nil, fs.ErrNotExist
+	}
+	return s.SnapshotStorage.OpenSnapshot(file)
+}
+
+func TestBackup_OfAFileThatIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := &replacedFile{}
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal, Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage {
+			files.SnapshotStorage = s.(raft.SnapshotStorage)
+			return files
+		}})
+		propose(t, c.Leader(), "first")
+		replace := func() {
+			propose(t, c.Leader(), "second")
+			_, err := c.Leader().Snapshot(t.Context())
+			assert.NoError(t, err)
+		}
+		files.replace.Store(&replace)
+		var b bytes.Buffer
+		_, err := c.Leader().Backup(t.Context(), &b)
+		require.NoError(t, err)
+		_, state := restored(t, &b)
+		assert.Equal(t, []string{"first", "second"}, state)
+
+		gone := func() {}
+		files.replace.Store(&gone)
+		_, err = c.Leader().Backup(t.Context(), io.Discard)
+		var unread *node.StorageError
+		require.ErrorAs(t, err, &unread, "no other one has taken its place")
 	})
 }

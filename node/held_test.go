@@ -70,6 +70,9 @@ func (f *diskFSM) Sync() error {
 }
 
 func (f *diskFSM) Snapshot() (raft.FSMSnapshot, error) {
+	if f.of.freezeGate != nil {
+		<-f.of.freezeGate
+	}
 	frozen, err := f.journal.Snapshot()
 	f.of.count(&f.of.frozen)
 	return &heldState{FSMSnapshot: frozen, of: f.of}, err
@@ -116,6 +119,7 @@ type diskFSMs struct {
 	frozen, closed int
 	writeTo        func(ctx context.Context, w io.Writer, frozen raft.FSMSnapshot) error // nil: as the journal does
 	restore        func(ctx context.Context) error                                       // nil: as the journal does
+	freezeGate     chan struct{}                                                         // Snapshot waits for it; nil: it does not
 	closeGate      chan struct{}                                                         // Close of a frozen state waits for it; nil: it does not
 	restoredGate   atomic.Pointer[chan struct{}]                                         // Sync waits for it after a Restore; nil: it does not
 }

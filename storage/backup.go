@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func Backup(ctx context.Context, dir string, w io.Writer) (BackupInfo, error) {
 	case head.Cluster == raft.ClusterID{}:
 		return BackupInfo{}, &raft.NotRecoverableError{ID: self.ID, Why: "it belongs to no cluster and holds no entry: there is nothing to back up"}
 	case stored.Snapshot.File == raft.SnapshotID{} && max(stored.Snapshot.ID.Index, stored.Log.Base.ID.Index) > 0:
-		return BackupInfo{}, &NoStateError{dir, stored.Log.Base.ID}
+		return BackupInfo{}, &NoStateError{dir, cmp.Or(stored.Log.Base.ID, stored.Snapshot.ID)}
 	}
 	to, err := backup.NewWriter(w, head)
 	if err != nil {

@@ -11,22 +11,30 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/internal/backup"
 )
 
 // snapshotOf writes a snapshot of the state up to an entry into the store, and compacts the log behind it.
 func snapshotOf(t *testing.T, store raft.SnapshotStorage, base raft.Base, state []byte) {
+	snapshotIn(t, store, base, state)
+	require.NoError(t, store.Write(raft.StorageWrite{Base: &base}))
+}
+
+// snapshotIn writes a snapshot of the state up to an entry into the store, and records it.
+func snapshotIn(t *testing.T, store raft.SnapshotStorage, base raft.Base, state []byte) {
 	s := raft.Snapshot{Base: base, File: raft.SnapshotID{byte(base.ID.Index)}, Size: int64(len(state)), Sum: crc32.Checksum(state, crc32.MakeTable(crc32.Castagnoli))}
 	to, err := store.CreateSnapshot(s.File)
 	require.NoError(t, err)
 	_, err = to.Write(state)
 	require.NoError(t, err)
 	require.NoError(t, to.Finish(s))
-	require.NoError(t, store.Write(raft.StorageWrite{Snapshot: &s, Base: &base}))
+	require.NoError(t, store.Write(raft.StorageWrite{Snapshot: &s}))
 }
 
 // backedUpIn returns the directory of a stopped n2 whose snapshot covers the entries up to 40 of 60.
@@ -121,6 +129,69 @@ func TestRestore_AnotherMemberFromALogAlone(t *testing.T) {
 	assert.Equal(t, raft.EntryID{Term: 7 + 1<<32, Index: 31}, found.Stored.Log.Last)
 }
 
+// The entries of a long log are restored in batches, each behind the one before.
+func TestRestore_ALogOfSeveralBatches(t *testing.T) {
+	from := survivorIn(t, KindBolt, 2)
+	store, err := Open(from, Options{})
+	require.NoError(t, err)
+	stored, err := store.Load(t.Context(), survivorN2)
+	require.NoError(t, err)
+	after := stored.Log.Last
+	for range 5 {
+		e := raft.Entry{Index: after.Index + 1, Term: 1, Kind: raft.EntryCommand, Data: make([]byte, batchBytes/2)}
+		require.NoError(t, store.Write(raft.StorageWrite{Log: &raft.LogWrite{After: after, Entries: []raft.Entry{e}}}))
+		after = e.ID()
+	}
+	require.NoError(t, store.Close())
+	saved, info := backUp(t, from)
+	assert.Equal(t, uint64(7), info.Entries)
+	dir := filepath.Join(t.TempDir(), "data")
+	_, done, err := Restore(t.Context(), dir, bytes.NewReader(saved), RestoreOptions{})
+	require.NoError(t, err)
+	assertRecovered(t, done, loadedFrom(t, dir), 7)
+}
+
+// The minimum for the application stays in force, and the new member counts as one that meets it.
+func TestRestore_AClusterWithAMinimumForTheApplication(t *testing.T) {
+	m := raft.Member{ID: "n2", Address: "n2:1", Incarnation: 2, AppVersion: 4}
+	config := raft.NewConfiguration([]raft.Member{m})
+	config.AppVersionMin, config.Level = 3, 3
+	var to bytes.Buffer
+	w, err := backup.NewWriter(&to, backup.Head{Name: "orders", Cluster: formerCluster, Member: m, Term: 7, At: time.Now(), Base: raft.Base{
+		ID: raft.EntryID{Term: 7, Index: 40}, Cluster: formerCluster, Bootstrapper: m.Peer(), ConfigIndex: 30, Config: config,
+	}})
+	require.NoError(t, err)
+	require.NoError(t, w.Finish())
+	dir := filepath.Join(t.TempDir(), "data")
+	_, _, err = Restore(t.Context(), dir, &to, RestoreOptions{})
+	require.NoError(t, err)
+	stored := loadedFrom(t, dir)
+	got := stored.Log.Configuration()
+	assert.EqualValues(t, 3, got.AppVersionMin)
+	assert.EqualValues(t, 3, got.Members[0].AppVersion)
+}
+
+// A crash may leave a log that the recorded snapshot contradicts. The next start drops that log, and a backup has none of it.
+func TestBackup_ALogThatTheSnapshotReplaces(t *testing.T) {
+	for _, kind := range []Kind{KindBolt, KindSegments} {
+		dir := survivorIn(t, kind, 60)
+		store, err := Open(dir, Options{})
+		require.NoError(t, err)
+		stored, err := store.Load(t.Context(), survivorN2)
+		require.NoError(t, err)
+		snapshotIn(t, store, raft.Base{
+			ID: raft.EntryID{Term: 3, Index: 40}, Cluster: formerCluster, Bootstrapper: raft.Peer{ID: "n2", Incarnation: 2}, ConfigIndex: 1, Config: stored.Log.Configs[0].Config,
+		}, []byte("state"))
+		require.NoError(t, store.Close())
+		saved, info := backUp(t, dir)
+		assert.Equal(t, raft.EntryID{Term: 3, Index: 40}, info.Last)
+		assert.Zero(t, info.Entries)
+		checked, err := VerifyBackup(t.Context(), bytes.NewReader(saved))
+		require.NoError(t, err)
+		assert.Equal(t, info.Last, checked.Last)
+	}
+}
+
 func TestBackup_Refusals(t *testing.T) {
 	refused := func(dir string) error {
 		t.Helper()
@@ -140,19 +211,25 @@ func TestBackup_Refusals(t *testing.T) {
 	var nothing *raft.NotRecoverableError
 	require.ErrorAs(t, refused(fresh), &nothing)
 
-	durable := survivorIn(t, KindSegments, 30)
-	store, err = OpenLog(durable, LogOptions{})
-	require.NoError(t, err)
-	stored, err := store.Load(t.Context(), survivorN2)
-	require.NoError(t, err)
-	base := raft.Base{
-		ID: raft.EntryID{Term: 1, Index: 20}, Cluster: formerCluster, Bootstrapper: raft.Peer{ID: "n2", Incarnation: 2}, ConfigIndex: 1, Config: stored.Log.Configs[0].Config,
+	for _, compacted := range []bool{false, true} {
+		durable := survivorIn(t, KindSegments, 30)
+		store, err = OpenLog(durable, LogOptions{})
+		require.NoError(t, err)
+		stored, err := store.Load(t.Context(), survivorN2)
+		require.NoError(t, err)
+		base := raft.Base{
+			ID: raft.EntryID{Term: 1, Index: 20}, Cluster: formerCluster, Bootstrapper: raft.Peer{ID: "n2", Incarnation: 2}, ConfigIndex: 1, Config: stored.Log.Configs[0].Config,
+		}
+		write := raft.StorageWrite{Snapshot: &raft.Snapshot{Base: base}}
+		if compacted {
+			write.Base = &base
+		}
+		require.NoError(t, store.Write(write))
+		require.NoError(t, store.Close())
+		var without *NoStateError
+		require.ErrorAs(t, refused(durable), &without)
+		assert.Equal(t, base.ID, without.ID)
 	}
-	require.NoError(t, store.Write(raft.StorageWrite{Snapshot: &raft.Snapshot{Base: base}, Base: &base}))
-	require.NoError(t, store.Close())
-	var without *NoStateError
-	require.ErrorAs(t, refused(durable), &without)
-	assert.Equal(t, base.ID, without.ID)
 
 	marked := survivorIn(t, KindBolt, 3)
 	any, err := Open(marked, Options{})
@@ -263,8 +340,10 @@ func TestRestore_OnlyIntoAnEmptyDirectory(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, _, err := Restore(t.Context(), file, bytes.NewReader(saved), RestoreOptions{})
 	require.Error(t, err)
-	_, _, err = Restore(t.Context(), filepath.Join(t.TempDir(), "d"), bytes.NewReader(saved), RestoreOptions{ID: "not an id", Address: "a:1"})
+	dir := filepath.Join(t.TempDir(), "d")
+	_, _, err = Restore(t.Context(), dir, bytes.NewReader(saved), RestoreOptions{ID: "not an id", Address: "a:1"})
 	require.Error(t, err)
+	assertUnfinished(t, dir) // everything was written, but it has not become a cluster of its own
 }
 
 // contentOf returns the content of every file.

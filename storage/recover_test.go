@@ -97,6 +97,8 @@ func TestRecover_KeepsTheSnapshot(t *testing.T) {
 			stored := loadedFrom(t, dir)
 			assertRecovered(t, done, stored, 60)
 			require.NoError(t, stored.Check())
+			assert.Equal(t, done.Cluster, stored.Log.Base.Cluster)
+			assert.Equal(t, done.Cluster, stored.Snapshot.Cluster)
 			assert.Equal(t, state, stateIn(t, dir, stored.Snapshot))
 			v, err := Verify(t.Context(), dir)
 			require.NoError(t, err)

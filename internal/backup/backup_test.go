@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -68,7 +69,7 @@ func all(from io.Reader) (h Head, state []byte, entries []raft.Entry, err error)
 func state(bytes int) []byte {
 	b := make([]byte, bytes)
 	for i := range b {
-		b[i] = byte(i * i >> 8)
+		b[i] = byte(i*i>>8 + i>>16) // each frame has others
 	}
 	return b
 }
@@ -85,7 +86,7 @@ func TestBackup_IsReadAsItWasWritten(t *testing.T) {
 	}
 	h := sample()
 	bootstrap := entry(1, 1)
-	bootstrap.Kind, bootstrap.Data = raft.EntryBootstrap, raft.Bootstrap{Cluster: h.Cluster, Configuration: h.Base.Config}.Encode()
+	bootstrap.Kind, bootstrap.Data = raft.EntryBootstrap, raft.Bootstrap{Cluster: h.Cluster, Bootstrapper: h.Base.Config.Members[0].Peer(), Configuration: h.Base.Config}.Encode()
 	h.Base = raft.Base{}
 	_, got, entries, err := all(bytes.NewReader(write(t, h, nil, bootstrap)))
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestBackup_EveryDamageIsNoticed(t *testing.T) {
 	first := bytes.Index(whole, frame(kindState, state(stateBytes)))
 	refused(append(bytes.Clone(whole[:first]), whole[first+block:]...))                                                        // left out
 	refused(append(append(bytes.Clone(whole[:first+block]), whole[first:first+block]...), whole[first+block:]...))             // repeated
-	refused(append(append(bytes.Clone(whole[:first]), whole[first+block:first+2*block]...), whole[first:]...))                 // moved
+	refused(slices.Concat(whole[:first], whole[first+block:first+2*block], whole[first:first+block], whole[first+2*block:]))   // moved
 	refused(append(bytes.Clone(whole[:first]), write(t, Head{Name: "other", Cluster: raft.ClusterID{9}}, nil)[headBytes:]...)) // another's end
 }
 

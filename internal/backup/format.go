@@ -3,7 +3,7 @@
 // storage.
 //
 // The checksum of each frame covers all frames before it, so a reader notices a frame that was changed, left out, repeated or
-// moved. A stream without its last frame is cut short, wherever that happened.
+// moved. It does not cover the checksums: a CRC over bytes and their own CRC is the same for all bytes. A stream without its last frame is cut short, wherever that happened.
 package backup
 
 import (
@@ -20,7 +20,7 @@ import (
 // A backup is, little endian:
 //
 //	head:   "coxsbak\n" | version uint8 (1)
-//	frames: kind uint8 | length of the payload uint32 | payload | CRC-32C of everything in the stream before
+//	frames: kind uint8 | length of the payload uint32 | payload | CRC-32C of everything before but the checksums
 //
 // The first frame describes the backup. Frames of the state and then frames of entries follow, and the last frame ends it. What comes
 // after that is no part of it, and is refused. The head has the same form in every version, so that this release can distinguish a

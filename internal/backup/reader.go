@@ -172,6 +172,7 @@ func (r *Reader) frame() error {
 	if err != nil {
 		return err
 	}
+	r.sum = want
 	if binary.LittleEndian.Uint32(sum) != want {
 		return errChecksum
 	}

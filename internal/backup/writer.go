@@ -80,7 +80,9 @@ func (w *Writer) flush() {
 func (w *Writer) frame(k kind, payload []byte) {
 	w.put(frame(k, payload))
 	w.put(payload)
-	w.put(binary.LittleEndian.AppendUint32(nil, w.sum))
+	sum := w.sum
+	w.put(binary.LittleEndian.AppendUint32(nil, sum))
+	w.sum = sum
 }
 
 func (w *Writer) put(b []byte) {
