@@ -17,7 +17,7 @@ var takeovers = []Mutant{
 	prefers("Q36", "nothing is written about leaderships without priorities", "it is always written", "N87",
 		value("preference.go", `c.config().prioritized() && !c.step.closing`, `!c.step.closing`)).arranged().must(),
 	prefers("Q37", "losses outlast the term", "a new term forgets them", "tests",
-		value("raft.go", `HardState{Term: term, Losses: c.hard.Losses, Lease: c.hard.Lease}`, `HardState{Term: term, Lease: c.hard.Lease}`)).or("TestBackoff_Doubles"),
+		value("raft.go", `Cluster: c.hard.Cluster, Losses: c.hard.Losses, `, `Cluster: c.hard.Cluster, `)).or("TestBackoff_Doubles"),
 	prefers("Q38", "successors come in the order of their priorities", "they come in the order of their ids", "N88",
 		value("preference.go", `cmp.Compare(c.priority(b.peer), c.priority(a.peer))`, `0`)).arranged().must(),
 	prefers("Q39", "a member that was told to campaign, and does not win, counts a loss", "it does not", "tests",
