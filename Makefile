@@ -86,8 +86,9 @@ vet:
 		(cd $$m && $(GO) mod tidy -diff && $(GO) vet ./...) || exit 1; \
 	done
 
+# staticcheck would read the sources of all the other libraries that bench measures: vet compiles them.
 lint:
-	@for m in $(MODULES); do \
+	@for m in . elections; do \
 		echo "lint $$m"; \
 		(cd $$m && $(TOOL) staticcheck ./...) || exit 1; \
 	done

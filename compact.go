@@ -156,11 +156,11 @@ func (c *Core) RecordedSnapshot() Snapshot { return c.disk.snapshot }
 
 // BaseAt describes the state once the entries up to id are applied. It returns false if the log does not hold that entry, or if
 // the entry is not known to be committed. Like Status, it only reads the core.
-func (c *Core) BaseAt(id EntryID) (Base, bool) {
-	if id.Index == 0 || id.Index < c.log.Base.ID.Index || id.Index > c.log.commit || c.log.id(id.Index) != id {
-		return Base{}, false
+func (c *Core) BaseAt(id EntryID) (base Base, held bool) {
+	if id.Index > 0 && id.Index >= c.log.Base.ID.Index && id.Index <= c.log.commit && c.log.id(id.Index) == id {
+		base, held = c.baseAt(id.Index), true
 	}
-	return c.baseAt(id.Index), true
+	return base, held
 }
 
 func (c *Core) onSnapshotTaken(e SnapshotTaken) {

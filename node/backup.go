@@ -104,12 +104,12 @@ func (b *backupRun) release() {
 }
 
 func (b *backupRun) run(ctx context.Context) {
+	var cancel context.CancelCauseFunc
+	b.ctx, cancel = b.node.context()
+	defer cancel(nil) // after the pipe has its error
 	err := errGoexit
 	defer func() { _ = b.to.CloseWithError(err) }() // never fails
 	defer b.release()                               // before the caller can return
-	var cancel context.CancelCauseFunc
-	b.ctx, cancel = b.node.context()
-	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
 	// The caller is not kept waiting while the FSM or the storage hangs.
 	defer context.AfterFunc(b.ctx, func() { _ = b.to.CloseWithError(context.Cause(b.ctx)) })()
