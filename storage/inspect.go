@@ -81,7 +81,7 @@ func Inspect(ctx context.Context, dir string) (Inspection, error) {
 	stored.StartCount, stored.Incarnation = meta.StartCount, raft.Incarnation(meta.Incarnation)
 	s.lineage.fill(&stored)
 	found.ClusterName, found.ID, found.Stored = meta.Cluster, raft.NodeID(meta.ID), stored
-	found.Cluster, found.Stored.Commit = clusterOf(stored), committed(stored)
+	found.Cluster = clusterOf(stored)
 	found.ConfigIndex, found.Config = stored.Log.Base.ConfigIndex, stored.Log.Base.Config
 	if n := len(stored.Log.Configs); n > 0 {
 		found.ConfigIndex, found.Config = stored.Log.Configs[n-1].Index, stored.Log.Configs[n-1].Config
@@ -102,9 +102,6 @@ func clusterOf(s raft.Stored) raft.ClusterID {
 	}
 	return s.Snapshot.Cluster
 }
-
-// committed returns up to where the store shows that entries are committed: its hint may be behind the log's base.
-func committed(s raft.Stored) raft.Index { return max(s.Commit, s.Log.Base.ID.Index) }
 
 // versions returns the versions of the records that are there. A damaged record is left out.
 func (s *anyStore) versions(meta metaRecord) (all []RecordVersion) {

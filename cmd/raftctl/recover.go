@@ -58,7 +58,7 @@ func printSurvivors(cmd *cobra.Command, dirs []string) error {
 		}
 		stored := &found.Stored
 		p.printf("%s: %s of cluster %q (%v), last entry %v, known to be committed up to %d\n", dir, found.ID, found.ClusterName, found.Cluster,
-			stored.Log.Last, stored.Commit)
+			stored.Log.Last, committed(found.Stored))
 		switch {
 		case stored.Mark != nil:
 			p.printf("  not to be taken while there is another survivor: %v\n", stored.Mark.Err())
