@@ -17,6 +17,7 @@ func (c *Core) checkStep(out *Output) {
 	assert(len(c.step.sends) == 0, "every message of the step is in Send, in Write.Then or dropped")
 	assert(c.hard == c.step.hard, "every change of term and vote is in a write")
 	assert(c.hard.Term >= c.disk.hard.Term, "memory is never behind the disk")
+	assert(c.disk.hard.Cluster == ClusterID{} || c.hard.Cluster == c.disk.hard.Cluster, "a member never leaves the cluster of a recovery")
 	for i := range out.Send {
 		assert(out.Send[i].Term <= c.disk.hard.Term, "no message leaves with a term above the durable one")
 	}

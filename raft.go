@@ -363,7 +363,7 @@ func (c *Core) refuse(m Message, why string) {
 func (c *Core) raiseTerm(term Term) {
 	assert(term > c.hard.Term, "the term never decreases")
 	c.endBallot(false)
-	c.hard = HardState{Term: term, Losses: c.hard.Losses, Lease: c.hard.Lease}
+	c.hard = HardState{Term: term, Cluster: c.hard.Cluster, Losses: c.hard.Losses, Lease: c.hard.Lease}
 	c.termLeader = termLeader{}
 }
 

@@ -51,6 +51,8 @@ func TestRecovery_TheSurvivorLeadsAlone(t *testing.T) {
 	assert.Equal(t, raft.Member{ID: "a", Address: "a:1", Incarnation: freshIncarnation}, s.Config.Members[0])
 	assert.Len(t, s.Config.Members, 1)
 	assert.Equal(t, uint64(6), s.Config.Level)
+	assert.Equal(t, newCluster, s.Cluster, "another term is not another cluster")
+	assert.Equal(t, newCluster, s.Durable.Cluster)
 }
 
 // Nobody of the former cluster takes part in the new one, whatever its term.

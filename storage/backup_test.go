@@ -79,6 +79,7 @@ func TestRestore_TheStateAndTheEntriesOfANewCluster(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, info, got)
 			assert.Equal(t, formerCluster, done.Former)
+			assert.GreaterOrEqual(t, done.Commit, raft.Index(40), "what the log begins behind is committed")
 			stored := loadedFrom(t, dir)
 			assertRecovered(t, done, stored, 60)
 			assert.Equal(t, raft.EntryID{Term: 1, Index: 40}, stored.Log.Base.ID)

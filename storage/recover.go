@@ -94,7 +94,7 @@ func recordRecovery(ctx context.Context, dir, name string, lockWait time.Duratio
 	}
 	done = Recovery{
 		ID: id, Name: name, Former: stored.Cluster(), Cluster: cluster, Before: stored.Log.Configuration(), Last: stored.Log.Last,
-		Commit: stored.Commit, Recovery: r.Entry.ID(),
+		Commit: max(stored.Commit, stored.Log.Base.ID.Index), Recovery: r.Entry.ID(),
 	}
 	return done, store.recover(r)
 }

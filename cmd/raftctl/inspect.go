@@ -112,7 +112,7 @@ func printLog(p *printer, i storage.Inspection) {
 		p.line("log", "entries %d to %d%s, in %s", log.Base.ID.Index+1, log.Last.Index, behind, i.Kind)
 		p.line("terms", "%s", termsText(log))
 	}
-	p.line("committed", "up to %d, or further", i.Stored.Commit)
+	p.line("committed", "up to %d, or further", committed(i.Stored))
 	for _, s := range i.Segments {
 		holds := "no entry that is needed"
 		if s.Last > 0 {
@@ -146,7 +146,7 @@ func printConfiguration(p *printer, i storage.Inspection) {
 		return
 	}
 	known := "not known to be committed"
-	if i.ConfigIndex <= i.Stored.Commit {
+	if i.ConfigIndex <= committed(i.Stored) {
 		known = "committed"
 	}
 	p.line("configuration", "of entry %d, %s, feature level %d%s", i.ConfigIndex, known, i.Config.Level, stateText(i.Config))
@@ -198,3 +198,6 @@ func snapshotText(f storage.SnapshotFile) string {
 	}
 	return fmt.Sprintf("%s: of entry %v, %d bytes, with the configuration of entry %d", f.File, f.Snapshot.ID, f.Snapshot.Size, f.Snapshot.ConfigIndex)
 }
+
+// committed returns up to where the store shows that entries are committed. Its hint may be behind what the log begins after.
+func committed(s raft.Stored) raft.Index { return max(s.Commit, s.Log.Base.ID.Index) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func printSurvivors(cmd *cobra.Command, dirs []string) error {
 		}
 		stored := &found.Stored
 		p.printf("%s: %s of cluster %q (%v), last entry %v, known to be committed up to %d\n", dir, found.ID, found.ClusterName, found.Cluster,
-			stored.Log.Last, stored.Commit)
+			stored.Log.Last, committed(found.Stored))
 		switch {
 		case stored.Mark != nil:
 			p.printf("  not to be taken while there is another survivor: %v\n", stored.Mark.Err())
@@ -94,6 +95,7 @@ func printRecovery(out io.Writer, done storage.Recovery) error {
 	p.printf("%s is the only member of a new cluster %v, which keeps the name %q\n", done.ID, done.Cluster, done.Name)
 	p.line("kept", "every entry up to %v; the former cluster (%v) was known to have committed those up to %d", done.Last, done.Former, done.Commit)
 	p.line("recovery", "entry %v", done.Recovery)
-	p.line("next", "start %s as before; set the stores of the other members (%s) aside, and add them again with empty disks", done.ID, memberNames(done.Before, done.ID))
+	p.line("next", "start %s as before; move the directories of the other members (%s) away, and add them again with empty disks",
+		done.ID, cmp.Or(memberNames(done.Before, done.ID), "there were none"))
 	return p.err
 }

@@ -37,6 +37,7 @@ func TestEndToEnd_AMajorityIsLostForGood(t *testing.T) {
 	assert.Len(t, done.Before.Members, 3)
 	require.NoError(t, c.Start(survivor.ID))
 	writes(t, w, 50)
+	c.await(survivor, "belongs to the new cluster", func(s api.Status) bool { return s.Cluster == done.Cluster.String() })
 
 	require.NoError(t, c.Start(leader.ID))
 	c.await(leader, "is refused", func(s api.Status) bool {

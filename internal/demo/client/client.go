@@ -135,7 +135,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	}
 	response, err := api.Send(c.http, r)
 	if err != nil {
-		return err
+		return ofRead(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusOK {
@@ -197,10 +197,19 @@ func (c *Client) do(ctx context.Context, method, path string, h http.Header, bod
 			a, err = there, said
 		}
 	}
-	if method == http.MethodGet && errors.As(err, &failure) && failure.Code == admin.OutcomeUnknown {
-		return a, &admin.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
+	if method == http.MethodGet {
+		err = ofRead(err)
 	}
 	return a, err
+}
+
+// ofRead returns the error of a read, which has no outcome: a member whose answer does not come cannot be reached.
+func ofRead(err error) error {
+	var failure *admin.Error
+	if errors.As(err, &failure) && failure.Code == admin.OutcomeUnknown {
+		return &admin.Error{Code: api.Unreachable, Message: failure.Message, Remedy: "ask another member"}
+	}
+	return err
 }
 
 func (c *Client) ask(ctx context.Context, base, method, path string, h http.Header, body []byte) (answer, error) {

@@ -10,7 +10,10 @@ import (
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	out := backupWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 	_ = out.control.SetReadDeadline(time.Time{}) // otherwise ReadTimeout would end the request
-	_, err := s.node.Backup(r.Context(), &out)
+	err := s.awaitLeader(r.Context())
+	if err == nil {
+		_, err = s.node.Backup(r.Context(), &out)
+	}
 	switch {
 	case err != nil && out.begun:
 		panic(http.ErrAbortHandler)

@@ -116,7 +116,8 @@ func fetchBackup(ctx context.Context, r *reach, urls []string, f *os.File) error
 			return err
 		}
 		err := fetchFrom(ctx, r, asked.URL, f)
-		if err == nil || ctx.Err() != nil {
+		var unwritten *fs.PathError // the file is at fault: no other member can help
+		if err == nil || ctx.Err() != nil || errors.As(err, &unwritten) {
 			return err
 		}
 		failed = errors.Join(failed, err)

@@ -83,6 +83,7 @@ func TestBackup_IsACompleteFileOrNone(t *testing.T) {
 		{"a follower is asked first", []http.HandlerFunc{giving(aBackup(t, "n1")), giving(whole)}, 0, "a backup of entry 5 of cluster ab"},
 		{"another one is asked if it is refused", []http.HandlerFunc{giving(aBackup(t, "n1")), refuses}, 0, "taken by n1"},
 		{"another one is asked if it breaks off", []http.HandlerFunc{giving(aBackup(t, "n1")), breaksOff}, 0, "taken by n1"},
+		{"one ends before it answers", []http.HandlerFunc{refuses, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}, 1, "unreachable: "},
 		{"all break off", []http.HandlerFunc{breaksOff, breaksOff}, 1, "broke off: unexpected EOF"},
 		{"all are of an earlier release", []http.HandlerFunc{http.NotFound, http.NotFound}, 1, "check that"},
 		{"one says that it knows no such path", []http.HandlerFunc{refuses, func(w http.ResponseWriter, _ *http.Request) {
