@@ -115,7 +115,7 @@ func (m Mutant) must() Mutant {
 // All returns every mutant, including the canary and the no-op.
 func All() []Mutant {
 	return slices.Concat(keepers, elections, preVotes, replication, persistence, reads, transfers, bootstrap, images, marks, clients,
-		surroundings, ports, contacts, invitations, admissions, edges, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships, memberChanges, priorities, appVersions, preferences, takeovers, leases, joining, segmentLogs, hangs, forwards, founding, verdicts, sizes, schedules, leaks, quiet, bounds, questions, working, ages, sessionRules)
+		surroundings, ports, contacts, invitations, admissions, edges, waits, slowness, counters, early, queues, formats, snapshotFiles, snapshots, freezes, takers, memberships, memberChanges, priorities, appVersions, preferences, takeovers, leases, joining, segmentLogs, hangs, forwards, founding, verdicts, sizes, schedules, leaks, quiet, bounds, questions, working, ages, sessionRules, recoveries)
 }
 
 // keepers are the mutants that test the zoo itself.
