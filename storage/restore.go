@@ -92,12 +92,15 @@ func Restore(ctx context.Context, dir string, r io.Reader, opts RestoreOptions) 
 
 // checkEmpty refuses a directory that holds anything. A file system may keep lost+found in it.
 func checkEmpty(dir string) error {
-	if err := unfinished(dir); err != nil {
-		return err
-	}
 	there, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("storage: restoring into %s: %w", dir, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = unfinished(dir)
+	}
+	if err != nil {
+		return explain("restoring into", dir, err)
 	}
 	for _, file := range there {
 		if file.Name() != "lost+found" {

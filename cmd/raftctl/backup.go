@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -41,7 +42,7 @@ acknowledged.`,
 // writeNew writes a file that appears when it is complete and durable. It replaces none.
 func writeNew(name string, write func(io.Writer) error) (err error) {
 	if _, err := os.Lstat(name); err == nil {
-		return fmt.Errorf("%w: %s exists: name another file, or remove it", usage.Err, name)
+		return fmt.Errorf("%s exists: name another file, or remove it; %w", name, usage.Err)
 	}
 	part := name + ".part"
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -76,6 +77,9 @@ reach both, so stop those members before. Start the member as usual, and add oth
 		Example: "  raftctl restore orders.backup /var/lib/raftkv\n  raftctl restore orders.backup data --cluster staging --id s1 --address 10.0.0.9:7001",
 		Args:    usage.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, _, err := net.SplitHostPort(opts.Address); opts.Address != "" && err != nil {
+				return fmt.Errorf("--address takes HOST:PORT: %v; %w", err, usage.Err)
+			}
 			f, err := os.Open(args[0])
 			if err != nil {
 				return err

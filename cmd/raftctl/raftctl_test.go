@@ -239,6 +239,12 @@ func TestBackup_ThenVerifyThenRestore(t *testing.T) {
 		assert.Equal(t, exitDamaged, code)
 		assert.Contains(t, errOut, "the backup is damaged at offset")
 	}
+	code, _, errOut = ctl("restore", file, file)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, errOut, "not a directory")
+	code, _, errOut = ctl("restore", file, filepath.Join(t.TempDir(), "data"), "--address", "nonsense")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, errOut, "--address takes HOST:PORT")
 	code, _, _ = ctl("backup", t.TempDir(), file+"2")
 	assert.Equal(t, exitFailed, code)
 	assert.NoFileExists(t, file+"2")

@@ -32,7 +32,7 @@ keep the lost ones away: a majority of them, where it still runs, goes on as the
 				return printSurvivors(cmd, args)
 			}
 			if len(args) > 1 {
-				return fmt.Errorf("%w: only one directory is recovered: first call recover without --cluster, which says which one", usage.Err)
+				return fmt.Errorf("only one directory is recovered: first call recover without --cluster, which says which one; %w", usage.Err)
 			}
 			done, err := storage.Recover(cmd.Context(), args[0], cluster, opts)
 			if err != nil {
