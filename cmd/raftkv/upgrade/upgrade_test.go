@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -207,30 +206,11 @@ func (r *rolling) roll(to release, killed bool, mixed func(last local.Node)) {
 				r.leaveBehind()
 			}
 		})
-		if i == 0 {
-			r.skewed()
-		}
 		if i == 0 && killed {
 			leader := r.leader()
 			r.disturb(leader, "killed", r.running[leader.ID], func() { r.Kill(leader.ID) })
 		}
 	}
-}
-
-// skewed waits until the doctor says that the releases differ. The members of the previous release need not know that verdict.
-func (r *rolling) skewed() {
-	r.t.Helper()
-	r.await("the doctor sees two releases", func([]api.Status, api.Status) string {
-		var urls []string
-		for _, n := range r.Nodes {
-			urls = append(urls, n.URL())
-		}
-		d := admin.Diagnose(r.ctx, urls, admin.Asking(http.DefaultClient))
-		if slices.ContainsFunc(d.Findings, func(f admin.Diagnosed) bool { return f.Verdict == "version skew" }) {
-			return ""
-		}
-		return fmt.Sprintf("the doctor says %q", d.Verdict)
-	})
 }
 
 // leaveBehind waits until the leader has compacted all entries that it had at the time of the call.
