@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coxswain/raft"
@@ -21,11 +22,13 @@ import (
 // backingUp is a fake node whose backups are what a test writes.
 type backingUp struct {
 	*rafttest.Fake[*kv.Store]
-	write func(ctx context.Context, w io.Writer) error
+	write atomic.Pointer[func(ctx context.Context, w io.Writer) error]
 }
 
+func (n *backingUp) writes(f func(ctx context.Context, w io.Writer) error) { n.write.Store(&f) }
+
 func (n *backingUp) Backup(ctx context.Context, w io.Writer) (raft.EntryID, error) {
-	return raft.EntryID{}, n.write(ctx, w)
+	return raft.EntryID{}, (*n.write.Load())(ctx, w)
 }
 
 func TestBackup_ThatFailsNeverLooksComplete(t *testing.T) {
@@ -38,19 +41,19 @@ func TestBackup_ThatFailsNeverLooksComplete(t *testing.T) {
 	m := member{n.Fake, listening}
 	for _, bytes := range []int{10, 10 << 10, 1 << 20} {
 		data := make([]byte, bytes)
-		n.write = func(_ context.Context, w io.Writer) error {
+		n.writes(func(_ context.Context, w io.Writer) error {
 			_, err := w.Write(data)
 			return err
-		}
+		})
 		r := m.do(t, "GET", "/backup", "")
 		assert.Equal(t, http.StatusOK, r.StatusCode)
 		assert.Equal(t, "application/octet-stream", r.Header.Get("Content-Type"))
 		assert.Len(t, r.body, bytes)
 
-		n.write = func(_ context.Context, w io.Writer) error {
+		n.writes(func(_ context.Context, w io.Writer) error {
 			_, _ = w.Write(data)
 			return errors.New("broken")
-		}
+		})
 		answer, err := listening.Client().Get(listening.URL + "/backup")
 		if err == nil {
 			_, err = io.ReadAll(answer.Body)
@@ -58,18 +61,18 @@ func TestBackup_ThatFailsNeverLooksComplete(t *testing.T) {
 		}
 		require.Error(t, err, "%d bytes", bytes)
 	}
-	n.write = func(context.Context, io.Writer) error { return node.ErrBackupRuns }
+	n.writes(func(context.Context, io.Writer) error { return node.ErrBackupRuns })
 	assert.Equal(t, admin.Overloaded, m.do(t, "GET", "/backup", "").failure(t).Code)
 	assert.Equal(t, admin.MethodNotAllowed, m.do(t, "POST", "/backup", "").failure(t).Code)
 
 	gone, ended := make(chan struct{}), make(chan struct{})
-	n.write = func(ctx context.Context, w io.Writer) error {
+	n.writes(func(ctx context.Context, w io.Writer) error {
 		_, _ = w.Write(make([]byte, 1<<20))
 		close(gone)
 		<-ctx.Done()
 		close(ended)
 		return ctx.Err()
-	}
+	})
 	answer, err := listening.Client().Get(listening.URL + "/backup")
 	require.NoError(t, err)
 	_, err = io.ReadFull(answer.Body, make([]byte, 1<<20))
