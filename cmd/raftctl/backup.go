@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/usage"
 	"github.com/coxswain/raft/storage"
 )
@@ -45,7 +48,10 @@ func writeNew(name string, write func(io.Writer) error) (err error) {
 		return fmt.Errorf("%s exists: name another file, or remove it; %w", name, usage.Err)
 	}
 	part := name + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists: another backup is being written to it, or was killed: then remove it", part)
+	}
 	if err != nil {
 		return err
 	}
@@ -62,6 +68,9 @@ func writeNew(name string, write func(io.Writer) error) (err error) {
 	}
 	if err == nil {
 		err = os.Rename(part, name)
+	}
+	if err == nil {
+		err = files.OS.SyncDir(filepath.Dir(name))
 	}
 	return err
 }
