@@ -3,131 +3,84 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/member"
 	"github.com/coxswain/raft/metrics"
-	"github.com/coxswain/raft/node"
-	"github.com/coxswain/raft/session"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// handler answers clients, on any member.
-type handler struct {
-	*member.Member
-	state scores // to be read within ReadWith only
-}
-
+// forClients answers clients, on any member. Its errors are JSON that says whether anything was changed, and what to do.
 func forClients(m *member.Member, state scores) http.Handler {
-	h, mux := handler{m, state}, http.NewServeMux()
-	mux.HandleFunc("GET /scores/{player}", h.answer(h.read))
-	mux.HandleFunc("POST /scores/{player}", h.answer(h.add))
-	mux.HandleFunc("DELETE /scores/{player}", h.answer(h.remove))
-	mux.HandleFunc("POST /sessions", h.answer(h.openSession))
+	mux := http.NewServeMux()
+	handle := func(pattern string, answer func(context.Context, *http.Request) (string, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+			defer cancel()
+			text, err := answer(ctx, r)
+			if err != nil {
+				admin.Explain(m.Node(), err).Write(w)
+				return
+			}
+			fmt.Fprintln(w, text)
+		})
+	}
+	handle("GET /scores/{player}", func(ctx context.Context, r *http.Request) (total string, err error) {
+		fresh, known := freshness[r.FormValue("read")]
+		if !known {
+			return "", &admin.Error{Code: admin.BadRequest, Message: "unknown kind of read", Remedy: "leave it out, or use lease or stale"}
+		}
+		err = m.ReadWith(ctx, fresh, func() { total = strconv.Itoa(state[r.PathValue("player")]) }) // no Apply runs meanwhile
+		return total, err
+	})
+	handle("POST /scores/{player}", func(ctx context.Context, r *http.Request) (string, error) {
+		points, err := strconv.Atoi(r.FormValue("points"))
+		if err != nil {
+			return "", &admin.Error{Code: admin.BadRequest, Message: "points is no number", Remedy: "add ?points=5"}
+		}
+		return propose(ctx, m, command{Player: r.PathValue("player"), Points: points})
+	})
+	handle("DELETE /scores/{player}", func(ctx context.Context, r *http.Request) (string, error) {
+		if m.AppVersionMin() < 2 {
+			return "", &admin.Error{Code: admin.AppVersion, Message: "some members run version 1", Remedy: "upgrade them first"}
+		}
+		return propose(ctx, m, command{Player: r.PathValue("player"), Remove: true})
+	})
 	return mux
 }
 
-// answer gives a request five seconds. An error is answered as JSON that says whether anything was changed, and what to do.
-func (h handler) answer(f func(context.Context, *http.Request) (string, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
-		defer cancel()
-		text, err := f(ctx, r)
-		if err != nil {
-			admin.Explain(h.Node(), err).Write(w)
-			return
-		}
-		fmt.Fprintln(w, text)
-	}
-}
-
-func bad(remedy, message string) error {
-	return &admin.Error{Code: admin.BadRequest, Message: message, Remedy: remedy}
-}
-
-// read answers with a player's total. The parameter read says how fresh it must be.
-func (h handler) read(ctx context.Context, r *http.Request) (text string, err error) {
-	fresh, known := map[string]raft.Consistency{
-		"":      raft.Linearizable,       // everything that was acknowledged before
-		"lease": raft.Lease,              // the same; the leader answers alone if leases are on
-		"stale": raft.Stale(time.Second), // everything but the last second; this member answers alone
-	}[r.FormValue("read")]
-	if !known {
-		return "", bad("leave it out, or use lease or stale", "read="+r.FormValue("read"))
-	}
-	err = h.ReadWith(ctx, fresh, func() { text = strconv.Itoa(h.state[r.PathValue("player")]) })
-	return text, err
-}
-
-func (h handler) add(ctx context.Context, r *http.Request) (string, error) {
-	points, err := strconv.Atoi(r.FormValue("points"))
-	if err != nil {
-		return "", bad("add ?points=5", "points is no number")
-	}
-	return h.propose(ctx, r, command{Player: r.PathValue("player"), Points: points})
-}
-
-func (h handler) remove(ctx context.Context, r *http.Request) (string, error) {
-	if h.AppVersionMin() < version { // a member with the former version would not know the command
-		return "", &admin.Error{Code: admin.AppVersion, Message: "not every member runs version 2", Remedy: "try again after the upgrade"}
-	}
-	return h.propose(ctx, r, command{Player: r.PathValue("player"), Remove: true})
+// freshness has the values of the parameter read.
+var freshness = map[string]raft.Consistency{
+	"":      raft.Linearizable,       // everything that was acknowledged before
+	"lease": raft.Lease,              // the same; a leader with a lease asks nobody
+	"stale": raft.Stale(time.Second), // may lack the last second; no member asks anybody
 }
 
 // propose commits a command, through the leader, and returns the answer of Apply.
-func (h handler) propose(ctx context.Context, r *http.Request, c command) (string, error) {
-	data, err := json.Marshal(c)
-	if err != nil {
-		return "", err
-	}
-	var result node.Result
-	if text := r.Header.Get("Session"); text == "" {
-		result, err = h.Propose(ctx, data)
-	} else {
-		id, wrong := session.ParseID(text)
-		number, wrong2 := strconv.ParseUint(r.Header.Get("Session-Number"), 10, 64)
-		if wrong != nil || wrong2 != nil {
-			return "", bad("Session takes the id from POST /sessions, and Session-Number the number of this write: 1, 2, …", "no session")
-		}
-		// The floor says that the client waits for no lower number any more: it sends one write after another.
-		result, err = session.Do(ctx, h, session.Command{ID: id, Number: number, Floor: number, Data: data})
-		if errors.Is(err, session.ErrSessionExpired) || errors.Is(err, session.ErrSessionAnswered) {
-			err = bad("read the total, and open another session", err.Error())
-		}
-	}
+func propose(ctx context.Context, m *member.Member, c command) (string, error) {
+	data, _ := json.Marshal(c) // of text and numbers, which cannot fail
+	result, err := m.Propose(ctx, data)
 	return string(result.Data), err
 }
 
-func (h handler) openSession(ctx context.Context, _ *http.Request) (string, error) {
-	s, err := session.Open(ctx, h, session.Config{})
-	if err != nil {
-		return "", err
-	}
-	return s.ID().String(), nil
-}
-
-// forOperators serves status, health, members and metrics (package admin), and backups. It authenticates nobody.
+// forOperators serves status, members, health and metrics, and backups. It asks for no password.
 func forOperators(m *member.Member) http.Handler {
 	registry, mux := prometheus.NewRegistry(), http.NewServeMux()
 	registry.MustRegister(metrics.MemberCollector(m))
 	mux.Handle("/", admin.Handler(m, admin.Options{Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}))
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, r *http.Request) {
-		if refused := admin.Guard(w, r, m); refused != nil {
+		if refused := admin.Guard(w, r, m); refused != nil { // by a browser, for a page of another site
 			refused.Write(w)
-			return
-		}
-		if _, err := m.Backup(r.Context(), w); err != nil {
+		} else if _, err := m.Backup(r.Context(), w); err != nil {
 			slog.Error("the backup failed", "error", err)
-			panic(http.ErrAbortHandler) // the connection breaks, so that nobody takes the answer for a complete backup
+			panic(http.ErrAbortHandler) // breaks the connection, so that nobody takes the answer for a complete backup
 		}
 	})
 	return mux

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"strconv"
@@ -10,25 +11,25 @@ import (
 	"github.com/coxswain/raft"
 )
 
-// version is that of this program. A release that adds a field to command raises it.
+// version is that of this program. A release that adds a command raises it.
 const version = 2
 
-// scores is the state machine: the points of each player. Every member applies the same commands in the same order.
+// scores is the state machine: the points of each player.
 type scores map[string]int
 
-// command is what members propose and store, as JSON.
+// command is what members store, as JSON.
 type command struct {
 	Player string
-	Points int  `json:",omitempty"` // to add
-	Remove bool `json:",omitempty"` // the player; from version 2 on
+	Points int
+	Remove bool
 }
 
-// Apply answers each command with the player's total. It looks at nothing but the state and the entry: no clock, no random number.
+// Apply carries out commands, and answers each with the player's total.
 func (s scores) Apply(batch []raft.Entry, results [][]byte) error {
 	for i, entry := range batch {
 		var c command
 		if json.Unmarshal(entry.Data, &c) != nil {
-			continue // an error would end every member, now and after each restart
+			continue // an error would end every member
 		}
 		s[c.Player] += c.Points
 		if c.Remove {
@@ -39,29 +40,17 @@ func (s scores) Apply(batch []raft.Entry, results [][]byte) error {
 	return nil
 }
 
-// Snapshot freezes the state. WriteTo writes the frozen state while later commands are applied, and Restore reads it.
+// Snapshot freezes the state, frozen.WriteTo writes it while later commands are applied, and Restore reads it.
 func (s scores) Snapshot() (raft.FSMSnapshot, error) { return frozen(maps.Clone(s)), nil }
-
 func (s scores) Restore(_ context.Context, _ raft.EntryID, r io.Reader) error {
 	text, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
 	clear(s)
-	return json.Unmarshal(text, &s)
+	return errors.Join(err, json.Unmarshal(text, &s))
 }
 
 type frozen scores
 
 func (f frozen) WriteTo(ctx context.Context, w io.Writer) error {
-	text, err := json.Marshal(f)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
+	return errors.Join(ctx.Err(), json.NewEncoder(w).Encode(f))
 }
-
 func (f frozen) Close() error { return nil }
