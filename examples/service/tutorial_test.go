@@ -86,7 +86,7 @@ func release(t *testing.T, last bool) map[string]string {
 }
 
 // The program here is what the reader of the tutorial has at the end, byte for byte.
-func TestTutorial_BuildsThisProgramInJSON(t *testing.T) {
+func TestGolden_TheTutorialBuildsThisProgram(t *testing.T) {
 	files := release(t, true)
 	assert.Contains(t, files, "main.go")
 	here, err := filepath.Glob("*.go")
