@@ -35,6 +35,7 @@ const (
 type campaign struct {
 	workers  int
 	seeds    int
+	shard    part // the seeds to run; all of them without --shard
 	duration time.Duration
 	base     uint64
 	profiles []string
@@ -84,7 +85,9 @@ type report struct {
 	Excused      int     `json:"excused"`
 	BeyondBudget int     `json:"beyond_budget"`
 
-	Origin string `json:"origin"` // commit, machine and day
+	Part   *part  `json:"part,omitempty"` // the part of the campaign, if it is a shard
+	Build  string `json:"build"`          // what decides how seeds run: the commit, or the hash of the program
+	Origin string `json:"origin"`         // commit, machine and day
 
 	Decisions map[string]int `json:"decisions"` // number of times that cores took each decision
 	ByFault   map[string]int `json:"by_fault"`
@@ -115,7 +118,7 @@ func (f *failure) err() error {
 
 func newFuzz() *cobra.Command {
 	c := &campaign{}
-	var base, profile string
+	var base, profile, shard string
 	cmd := &cobra.Command{
 		Use: "fuzz", Short: "Run many seeds, and stop at the first that fails", Args: usage.Args(cobra.NoArgs),
 		Long: `Runs seeds, with the profiles in turn, and reports what happened. The seeds before a merge are those of
@@ -125,10 +128,13 @@ With --resume FILE, fuzz saves its progress in FILE every second and when it end
 the same command continues from there: every seed counts once. The file belongs to one build of raftlab, one set of
 profiles, one first seed and one number of seeds; another campaign is refused. Remove the file to begin anew.
 
+With --shard 3/16, fuzz runs the third of sixteen equal parts of the campaign, on any machine; raftlab merge joins the
+reports of all parts.
+
 ` + exitHelp,
 		Example: `  raftlab fuzz --profile all --seeds 200000 --keep-going --resume progress.json --json > campaign.json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.prepare(base, profile); err != nil {
+			if err := c.prepare(base, profile, shard); err != nil {
 				return fmt.Errorf("%w; %w", err, usage.Err)
 			}
 			if err := c.goOn(); err != nil {
@@ -141,6 +147,7 @@ profiles, one first seed and one number of seeds; another campaign is refused. R
 	cmd.Flags().IntVar(&c.seeds, "seeds", 0, "number of seeds; default: 1000, or as many as --duration allows")
 	cmd.Flags().DurationVar(&c.duration, "duration", 0, "how long")
 	cmd.Flags().StringVar(&base, "seed", "0", "the first seed, in hexadecimal; of a commit's hash, the first 16 digits count")
+	cmd.Flags().StringVar(&shard, "shard", "", "the part of the campaign to run, such as 3/16; see raftlab merge")
 	cmd.Flags().StringVar(&profile, "profile", "swarm", "profiles, separated by commas, or all")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the report as JSON")
 	cmd.Flags().BoolVar(&c.onward, "keep-going", false, "continue after a failure")
@@ -149,7 +156,7 @@ profiles, one first seed and one number of seeds; another campaign is refused. R
 }
 
 // prepare checks the flags.
-func (c *campaign) prepare(base, profile string) error {
+func (c *campaign) prepare(base, profile, shard string) error {
 	if c.workers < 1 || c.workers > workersMax {
 		return fmt.Errorf("--workers %d: it takes 1 to %d", c.workers, workersMax)
 	}
@@ -164,6 +171,15 @@ func (c *campaign) prepare(base, profile string) error {
 		return err
 	}
 	c.base = number
+	c.shard = part{To: c.seeds, Of: c.seeds}
+	if shard != "" && c.duration > 0 {
+		return fmt.Errorf("--shard %s is a part of --seeds: --duration does not say how many seeds there are", shard)
+	}
+	if shard != "" {
+		if c.shard, err = parseShard(shard, c.seeds); err != nil {
+			return err
+		}
+	}
 	c.profiles = strings.Split(profile, ",")
 	if profile == "all" {
 		c.profiles = fuzzy.All()
@@ -173,9 +189,17 @@ func (c *campaign) prepare(base, profile string) error {
 			return err
 		}
 	}
+	build, err := build()
+	if err != nil {
+		return err
+	}
+	c.Taken = c.shard.From
 	c.Report = report{
-		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Origin: origin(),
+		Profiles: strings.Join(c.profiles, ","), Base: fmt.Sprintf("%x", number), Failures: []failure{}, Build: build, Origin: origin(),
 		Decisions: map[string]int{}, ByFault: map[string]int{},
+	}
+	if shard != "" {
+		c.Report.Part = &c.shard
 	}
 	return nil
 }
@@ -183,6 +207,9 @@ func (c *campaign) prepare(base, profile string) error {
 // goOn loads the progress that earlier processes of this campaign saved.
 func (c *campaign) goOn() (err error) {
 	what := fmt.Sprintf("fuzz --profile %s --seed %s --seeds %d", c.Report.Profiles, c.Report.Base, c.seeds)
+	if c.Report.Part != nil {
+		what += fmt.Sprintf(", %v", c.shard)
+	}
 	c.file, err = resume.Open(c.resume, what, &c.progress)
 	c.again = slices.Clone(c.Running)
 	c.stop = len(c.Report.Failures) > 0 && !c.onward
@@ -201,7 +228,7 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 	if !c.asJSON && isTerminal(errOut) {
 		total := int64(-1)
 		if c.seeds > 0 {
-			total = int64(c.seeds)
+			total = int64(c.shard.seeds())
 		}
 		c.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errOut), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetDescription("seeds"), progressbar.OptionClearOnFinish(),
@@ -217,11 +244,11 @@ func (c *campaign) run(ctx context.Context, out, errOut io.Writer) error {
 		_ = c.bar.Finish() // the bar is decoration
 	}
 	c.save()
-	if err := errors.Join(c.unsaved, c.print(out)); err != nil {
+	if err := errors.Join(c.unsaved, c.Report.print(out, c.asJSON)); err != nil {
 		return err
 	}
-	if len(c.Report.Failures) > 0 {
-		return c.Report.Failures[0].err()
+	if err := c.Report.failed(); err != nil {
+		return err
 	}
 	if asked.Err() != nil && c.file != nil {
 		return fmt.Errorf("interrupted after %d seeds; the same command continues from there", c.Report.Seeds)
@@ -280,7 +307,7 @@ func (c *campaign) take(ctx context.Context) (n int, ok bool) {
 		n, c.again = c.again[0], c.again[1:]
 		return n, true
 	}
-	if c.seeds > 0 && c.Taken >= c.seeds {
+	if c.seeds > 0 && c.Taken >= c.shard.To {
 		return 0, false
 	}
 	n = c.Taken
@@ -342,7 +369,9 @@ func (c *campaign) add(n int, result fuzzy.Result, repeated bool) {
 
 // save stores the progress of the campaign. If save fails, the campaign ends, because nobody could resume it.
 func (c *campaign) save() {
-	c.rate()
+	c.Report.Seconds = time.Since(c.began).Seconds()
+	c.Report.CoreSeconds = (cpuTime() - c.computed).Seconds()
+	c.Report.rate()
 	if err := c.file.Save(&c.progress); err != nil {
 		c.unsaved, c.stop = fmt.Errorf("--resume: %w", err), true
 	}
@@ -350,17 +379,6 @@ func (c *campaign) save() {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func (c *campaign) rate() {
-	r := &c.Report
-	r.Seconds = time.Since(c.began).Seconds()
-	r.CoreSeconds = (cpuTime() - c.computed).Seconds()
-	if r.CoreSeconds > 0 {
-		r.EventsPerCoreSecond = float64(r.Events+r.Again) / r.CoreSeconds
-		r.VirtualHoursPerCoreHour = r.VirtualHours * 3600 / r.CoreSeconds
-		r.FaultsPerCoreHour = float64(r.Faults) * 3600 / r.CoreSeconds
-	}
-}
 
 // printJSON prints a report for programs.
 func printJSON(out io.Writer, report any) error {
@@ -382,9 +400,8 @@ func (r *report) members() string {
 		h.PassedOn, h.Dropped, h.Open)
 }
 
-func (c *campaign) print(out io.Writer) error {
-	r := &c.Report
-	if c.asJSON {
+func (r *report) print(out io.Writer, asJSON bool) error {
+	if asJSON {
 		return printJSON(out, r)
 	}
 	for _, f := range r.Failures {

@@ -8,11 +8,23 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/coxswain/raft/internal/resume"
 )
 
 // origin returns the commit, the machine and the day of a report.
 func origin() string {
 	return fmt.Sprintf("commit %s, %s, %s", commit(), machine(), time.Now().UTC().Format(time.DateOnly))
+}
+
+// build returns what decides how a seed runs: the commit, on each system the same, or the hash of this program, if it was built
+// from no commit or from a changed one.
+func build() (string, error) {
+	if c := commit(); c != "unknown" && !strings.HasSuffix(c, " with changes") {
+		return "commit " + c, nil
+	}
+	hash, err := resume.BuildHash()
+	return "build " + hash, err
 }
 
 // commit returns the commit that the program was built from, if the build has recorded it.

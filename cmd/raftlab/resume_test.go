@@ -83,7 +83,7 @@ func TestFuzz_GoesOnWhereItWasKilledAndInterrupted(t *testing.T) {
 func TestFuzz_AResumedCampaignHasItsFailures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress.json")
 	c := campaign{workers: 1, seeds: 9, resume: path}
-	require.NoError(t, c.prepare("2f", "history"))
+	require.NoError(t, c.prepare("2f", "history", ""))
 	require.NoError(t, c.goOn())
 	c.Report.Seeds, c.Taken = 1, 1
 	c.Report.Failures = []failure{{Seed: "f10.history.2f", Class: "liveness", Rule: "L3", Text: "nobody serves", At: 7, Event: 8}}
@@ -107,7 +107,7 @@ func TestFuzz_EndsIfItsProgressCannotBeSaved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	c := campaign{workers: 1, seeds: 3, resume: filepath.Join(dir, "progress.json")}
-	require.NoError(t, c.prepare("0", "history"))
+	require.NoError(t, c.prepare("0", "history", ""))
 	require.NoError(t, c.goOn())
 	require.NoError(t, os.RemoveAll(dir))
 	var out bytes.Buffer

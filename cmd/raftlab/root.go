@@ -95,7 +95,7 @@ The profiles are
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(usage.Flag)
-	root.AddCommand(newFuzz(), newReplay(), newTrace(), newShrink(), newScenarios(), newZoo(), newPage(), newChaos(), newFailover(),
+	root.AddCommand(newFuzz(), newMerge(), newReplay(), newTrace(), newShrink(), newScenarios(), newZoo(), newPage(), newChaos(), newFailover(),
 		newElections())
 	return root
 }

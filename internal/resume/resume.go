@@ -50,7 +50,7 @@ func Open(path, campaign string, state any) (*File, error) {
 	if path == "" {
 		return nil, nil
 	}
-	build, err := buildHash()
+	build, err := BuildHash()
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +102,9 @@ func (f *File) Save(state any) error {
 	return os.Rename(f.path+".new", f.path)
 }
 
-// buildHash returns a hash of this program. A commit would not identify the program: go run records no commit, and
+// BuildHash returns a hash of this program. A commit would not identify the program: go run records no commit, and
 // uncommitted changes differ between builds.
-func buildHash() (string, error) {
+func BuildHash() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", err
