@@ -33,10 +33,10 @@ var (
 // run runs the member and its two HTTP servers until the context ends.
 func run(ctx context.Context) error {
 	config := member.Config{
-		ID: raft.NodeID(*id), Cluster: "scores", Dir: *dir, Listen: *raftAddr, Meta: "http://" + *adminAddr,
-		Seeds:  member.Addresses(strings.Split(*seeds, ",")...),
-		Node:   node.Config{AppVersion: version},
-		Logger: node.Slog(slog.Default()),
+		ID: raft.NodeID(*id), Cluster: "scores", Dir: *dir, Listen: *raftAddr,
+		Meta:  "http://" + *adminAddr, // where the tools of operators find this member
+		Seeds: member.Addresses(strings.Split(*seeds, ",")...),
+		Node:  node.Config{AppVersion: version}, Logger: node.Slog(slog.Default()),
 	}
 	for _, founder := range strings.Split(*founders, ",") {
 		config.Founders = append(config.Founders, raft.NodeID(founder))
