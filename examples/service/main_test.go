@@ -204,7 +204,7 @@ func build(t *testing.T) string {
 	require.NoError(t, err)
 	for _, args := range []string{"mod init example.com/scores", "mod edit -replace github.com/coxswain/raft=" + root, "get .", "build -o v1"} {
 		cmd := exec.CommandContext(t.Context(), "go", strings.Fields(args)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-ldflags=-w")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}

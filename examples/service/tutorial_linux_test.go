@@ -38,7 +38,7 @@ func open(t *testing.T) *terminal {
 	cmd := exec.Command("bash", "-c", `(cat <&3; kill -9 0) & exec bash 3<&-`)
 	cmd.Dir, cmd.ExtraFiles = s.dir, []*os.File{alive}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-ldflags=-w")
 	s.in, err = cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
