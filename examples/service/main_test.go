@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -257,6 +258,7 @@ func TestService_UpgradesAndCrashesUnderLoad(t *testing.T) {
 	}
 	l.check()
 	testBadInput(t, s)
+	testMetrics(t, s)
 }
 
 // wokeLate reports that the machine let a member wait for so long that it may have lost its leader.
@@ -295,4 +297,19 @@ func testBadInput(t *testing.T, s *service) {
 	refusal, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	assert.Contains(t, string(refusal), admin.WrongHost)
+}
+
+// A member exports every metric that the alerts and the dashboard use.
+func testMetrics(t *testing.T, s *service) {
+	exported, _, err := s.ask(t.Context(), http.MethodGet, s.admin[1], "/metrics")
+	require.NoError(t, err)
+	for _, file := range []string{"../../docs/alerts.yaml", "../../docs/dashboard.json"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		names := regexp.MustCompile(`\braft_[a-z_]+`).FindAllString(string(text), -1)
+		assert.NotEmpty(t, names, file)
+		for _, name := range names {
+			assert.Regexp(t, `(?m)^`+name+`[ {]`, exported, file)
+		}
+	}
 }
