@@ -25,7 +25,7 @@ CORE      = coxswain/raft|fuzzy
 SINGLE    = coxswain/raft|handshake|forward|joining|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
 WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_Reports|^TestFailover
 # The packages whose tests run built programs, which have no race detector.
-PROCESSES = cmd/raftkv|cmd/raftkv/upgrade
+PROCESSES = cmd/raftkv|cmd/raftkv/upgrade|examples/hosts
 # "make vet" vets.
 TEST      = RAFTKV_PROGRAM='$(CURDIR)/bin/raftkv' $(GO) test -vet=off
 # Commands that need not be in the main module are in modules of their own.
@@ -37,7 +37,7 @@ SYSTEMS   = darwin/arm64 windows/amd64 linux/386
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo picture test verify fix bench bench-peers bench-profiles bench-forward bench-page measure measure-snapshots measure-members \
+.PHONY: help demo hosts picture test verify fix bench bench-peers bench-profiles bench-forward bench-page measure measure-snapshots measure-members \
 	elections failover fuzz simulate reliability govulncheck previous program format vet lint race portable single core
 
 help: ## this list
@@ -45,6 +45,9 @@ help: ## this list
 
 demo: ## three real nodes on this machine; kill the leader and watch (needs only Go)
 	$(GO) run ./cmd/raftkv demo
+
+hosts: ## three hosts with networks of their own, cut off, restarted and moved while clients write: a quarter of a minute (Linux, root)
+	$(GO) run ./examples/hosts
 
 picture: ## draw docs/results/demo.svg from a real run of the demo whose leader is killed (half a minute; Linux)
 	(sleep 12; printf k; sleep 5; printf r; sleep 3; printf q; sleep 4) | \

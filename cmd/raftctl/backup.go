@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,8 +25,8 @@ acknowledged.`,
 		Args:    usage.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var info storage.BackupInfo
-			err := writeNew(args[1], func(w io.Writer) (err error) {
-				info, err = storage.Backup(cmd.Context(), args[0], w)
+			err := files.WriteWhole(args[1], func(f *os.File) (err error) {
+				info, err = storage.Backup(cmd.Context(), args[0], f)
 				return err
 			})
 			if err != nil {
@@ -40,39 +37,6 @@ acknowledged.`,
 			return p.err
 		},
 	}
-}
-
-// writeNew writes a file that appears when it is complete and durable. It replaces none.
-func writeNew(name string, write func(io.Writer) error) (err error) {
-	if _, err := os.Lstat(name); err == nil {
-		return fmt.Errorf("%s exists: name another file, or remove it; %w", name, usage.Err)
-	}
-	part := name + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: another backup is being written to it, or was killed: then remove it", part)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(part)
-		}
-	}()
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(part, name)
-	}
-	if err == nil {
-		err = files.OS.SyncDir(filepath.Dir(name))
-	}
-	return err
 }
 
 func newRestore() *cobra.Command {

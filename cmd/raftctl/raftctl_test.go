@@ -218,7 +218,7 @@ func TestBackup_ThenVerifyThenRestore(t *testing.T) {
 	assert.Equal(t, "7@2", info.Last)
 	assert.Equal(t, []string{"n1"}, info.Members)
 	code, _, errOut = ctl("backup", dir, file)
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, errOut, "exists")
 
 	to := filepath.Join(t.TempDir(), "data")
@@ -248,7 +248,7 @@ func TestBackup_ThenVerifyThenRestore(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+"1.part", nil, 0o600))
 	code, _, errOut = ctl("backup", dir, file+"1")
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, errOut, "another backup is being written to it")
+	assert.Contains(t, errOut, "exists already, and nothing was changed: another command is writing to it")
 	assert.FileExists(t, file+"1.part", "it may be another's")
 	code, _, _ = ctl("backup", t.TempDir(), file+"2")
 	assert.Equal(t, exitFailed, code)

@@ -74,6 +74,10 @@ func TestEndToEnd_TheKeysOfTheDemo(t *testing.T) {
 	press("k", " acknowledged, 0 lost\r\n")
 	press("k", " → nobody leads: 1 of 3 nodes run, and 2 are needed") // at once
 	press("a", "nobody leads: 1 of 3 nodes run")
+	press("", "nothing is written: 1 of 3 nodes run")
+	press("?", "?  hide this")
+	press("?", "? help")
+	press("y", "'y' does nothing here")
 	assert.NotContains(t, press("r", " restarted, pid ")+press("", "writes/s"), "writes stopped", "that was no failover")
 	press("z", " frozen → ")
 	press("z", " resumed\r\n")

@@ -3,33 +3,6 @@
 // other addresses, with and without their disks, while clients write. It needs Linux and the command ip.
 package main
 
-import (
-	"errors"
-	"log"
-	"os"
-)
+import "github.com/coxswain/raft/examples/internal/apart"
 
-// insideVariable holds the directory of a run, in the process that is in new namespaces.
-const insideVariable = "COXSWAIN_KUBERNETES_INSIDE"
-
-// impossibleError says why this machine cannot play the pods.
-type impossibleError struct{ why string }
-
-func (e *impossibleError) Error() string { return e.why }
-
-func main() {
-	log.SetFlags(0)
-	if dir := os.Getenv(insideVariable); dir != "" {
-		if err := inside(dir); err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
-	var impossible *impossibleError
-	switch err := apart(os.Stdout); {
-	case errors.As(err, &impossible):
-		log.Print("skipped: ", err)
-	case err != nil:
-		log.Fatal(err)
-	}
-}
+func main() { apart.Main(inside) }

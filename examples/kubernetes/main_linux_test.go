@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/coxswain/raft/examples/internal/apart"
 	"github.com/coxswain/raft/internal/leaks"
 )
 
 // TestMain also runs the example in the new namespaces: that process is the same program.
 func TestMain(m *testing.M) {
-	if os.Getenv(insideVariable) != "" {
+	if apart.Inside() {
 		main()
 		return
 	}
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 
 func TestExample_PodsComeBackElsewhereUnderLoad(t *testing.T) {
 	var printed bytes.Buffer
-	err := apart(&printed)
-	var impossible *impossibleError
+	err := apart.Run(&printed)
+	var impossible *apart.ImpossibleError
 	if errors.As(err, &impossible) {
 		t.Skipf("%s%v", &printed, err)
 	}

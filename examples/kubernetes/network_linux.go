@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/coxswain/raft/examples/internal/apart"
 	"github.com/coxswain/raft/internal/built"
 	"github.com/coxswain/raft/internal/demo/client"
 )
@@ -24,53 +23,14 @@ const (
 	bridge      = "pods"
 	// patience bounds a whole run.
 	patience = 3 * time.Minute
-	// impossibleCode is the exit code of the process in the new namespaces if it may not build the network.
-	impossibleCode = 75
 )
-
-// apart runs this program again in new namespaces, where it may build a network without touching the one of this machine. All
-// that it builds there ends with it.
-func apart(out io.Writer) error {
-	if _, err := exec.LookPath("ip"); err != nil {
-		return &impossibleError{"the command ip is not installed (Debian: iproute2)"}
-	}
-	if _, err := built.Raftkv(); err != nil {
-		return err
-	}
-	defer built.Remove()
-	dir, err := os.MkdirTemp("", "kubernetes-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt) // it ends the other process, and then this one
-	defer signal.Stop(interrupted)
-	program := exec.Command("/proc/self/exe")
-	program.Env = append(os.Environ(), insideVariable+"="+dir)
-	program.Stdout, program.Stderr = out, out
-	program.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		program.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		program.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-		program.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-	}
-	if err := program.Start(); err != nil {
-		return &impossibleError{"no network namespace: " + err.Error()}
-	}
-	if err = program.Wait(); program.ProcessState.ExitCode() == impossibleCode {
-		return &impossibleError{"see above"}
-	}
-	return err
-}
 
 // inside plays the StatefulSet in the namespaces of this process.
 func inside(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := network(dir); err != nil {
-		fmt.Println("the network cannot be built:", err)
-		os.Exit(impossibleCode)
+		return &apart.ImpossibleError{Why: "the network cannot be built: " + err.Error()}
 	}
 	conn, err := net.ListenPacket("udp4", hostAddress+":53")
 	if err != nil {

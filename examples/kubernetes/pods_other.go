@@ -2,8 +2,4 @@
 
 package main
 
-import "io"
-
-func apart(io.Writer) error { return &impossibleError{"it needs Linux"} }
-
-func inside(string) error { return &impossibleError{"it needs Linux"} }
+func inside(string) error { return nil } // Main does not call it

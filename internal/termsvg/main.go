@@ -28,16 +28,24 @@ var control = regexp.MustCompile("\x1b\\[([0-9;?]*)([A-Za-z])|\r?\n|\r")
 // screen is a terminal of unlimited size. It holds the rows of the terminal, and the row of the cursor. The demo writes whole
 // rows, so the column does not matter.
 type screen struct {
-	rows []string
+	rows []row
 	at   int
+	fill string // the present color
 }
+
+// row is a row of one color. The demo colors whole rows.
+type row struct{ text, fill string }
+
+// fills are the colors of a picture, by the arguments of the control sequence for colors.
+var fills = map[string]string{"": "", "31": "#f2777a", "32": "#99cc99", "33": "#ffcc66", "90": "#8a8f98"}
 
 // write shows a text without control sequences.
 func (s *screen) write(text string) {
 	for len(s.rows) <= s.at {
-		s.rows = append(s.rows, "")
+		s.rows = append(s.rows, row{})
 	}
-	s.rows[s.at] += text
+	s.rows[s.at].text += text
+	s.rows[s.at].fill = s.fill
 }
 
 // obey carries out a control sequence.
@@ -56,6 +64,12 @@ func (s *screen) obey(argument, command string) error {
 			s.rows = nil
 		}
 		s.rows = s.rows[:min(s.at, len(s.rows))]
+	case "m": // a color
+		fill, known := fills[argument]
+		if !known {
+			return fmt.Errorf("unknown color %q", argument)
+		}
+		s.fill = fill
 	default:
 		return fmt.Errorf("unknown control sequence: ESC [ %s %s", argument, command)
 	}
@@ -63,7 +77,7 @@ func (s *screen) obey(argument, command string) error {
 }
 
 // show returns the rows that a terminal shows after it has received the text, without empty rows at either end.
-func show(text string) ([]string, error) {
+func show(text string) ([]row, error) {
 	var s screen
 	for text != "" {
 		at := control.FindStringSubmatchIndex(text)
@@ -85,23 +99,23 @@ func show(text string) ([]string, error) {
 		text = text[at[1]:]
 	}
 	rows := s.rows
-	for len(rows) > 0 && strings.TrimSpace(rows[0]) == "" {
+	for len(rows) > 0 && strings.TrimSpace(rows[0].text) == "" {
 		rows = rows[1:]
 	}
-	for len(rows) > 0 && strings.TrimSpace(rows[len(rows)-1]) == "" {
+	for len(rows) > 0 && strings.TrimSpace(rows[len(rows)-1].text) == "" {
 		rows = rows[:len(rows)-1]
 	}
 	return slices.Clone(rows), nil
 }
 
 // picture writes the rows as an SVG picture.
-func picture(w io.Writer, title string, rows []string) error {
+func picture(w io.Writer, title string, rows []row) error {
 	columns := 0
 	for i, row := range rows {
-		if text := []rune(row); len(text) > columnsMax {
-			rows[i] = string(text[:columnsMax])
+		if text := []rune(row.text); len(text) > columnsMax {
+			rows[i].text = string(text[:columnsMax])
 		}
-		columns = max(columns, utf8.RuneCountInString(rows[i]))
+		columns = max(columns, utf8.RuneCountInString(rows[i].text))
 	}
 	width, height := float64(columns)*columnWidth+2*margin, len(rows)*rowHeight+2*margin
 	var b strings.Builder
@@ -111,13 +125,16 @@ func picture(w io.Writer, title string, rows []string) error {
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="#16181d"/>`+"\n")
 	fmt.Fprintf(&b, `<g font-family="ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace" font-size="12.5" fill="#d7dae0">`+"\n")
 	for i, row := range rows {
-		row = strings.TrimRight(row, " ")
-		if row == "" {
+		text, fill := strings.TrimRight(row.text, " "), ""
+		if text == "" {
 			continue
 		}
+		if row.fill != "" {
+			fill = ` fill="` + row.fill + `"`
+		}
 		// textLength aligns the columns in any font. The row contains no ordinary spaces, because some viewers drop them.
-		fmt.Fprintf(&b, `<text x="%d" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
-			margin, margin+i*rowHeight+13, float64(utf8.RuneCountInString(row))*columnWidth, html.EscapeString(strings.ReplaceAll(row, " ", "\u00a0")))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs"%s>%s</text>`+"\n",
+			margin, margin+i*rowHeight+13, float64(utf8.RuneCountInString(text))*columnWidth, fill, html.EscapeString(strings.ReplaceAll(text, " ", "\u00a0")))
 	}
 	b.WriteString("</g>\n</svg>\n")
 	_, err := io.WriteString(w, b.String())

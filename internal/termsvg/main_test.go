@@ -22,17 +22,27 @@ func TestShow_TheScreenAsItLooksInTheEnd(t *testing.T) {
 	} {
 		rows, err := show(written)
 		require.NoError(t, err)
-		assert.Equal(t, want, rows, "%q", written)
+		var texts []string
+		for _, row := range rows {
+			texts = append(texts, row.text)
+		}
+		assert.Equal(t, want, texts, "%q", written)
 	}
-	for _, written := range []string{"\x1b[31mred", "\x1b[A"} {
+	for _, written := range []string{"\x1b[35mpurple", "\x1b[A"} {
 		_, err := show(written)
 		assert.Error(t, err, "%q", written)
 	}
 }
 
+func TestShow_RowsHaveTheirColors(t *testing.T) {
+	rows, err := show("a\r\n\x1b[31mb\x1b[m\r\nc\r\n")
+	require.NoError(t, err)
+	assert.Equal(t, []row{{"a", ""}, {"b", fills["31"]}, {"c", ""}}, rows)
+}
+
 func TestPicture_IsXML(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, picture(&out, "<demo>", []string{"n1 <leader> & more", "", "  n2"}))
+	require.NoError(t, picture(&out, "<demo>", []row{{"n1 <leader> & more", fills["32"]}, {}, {"  n2", ""}}))
 	decoder := xml.NewDecoder(&out)
 	var text string
 	for {

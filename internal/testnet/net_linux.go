@@ -4,19 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	packetBytesMax = 1500 // the device's default MTU
-	queueMax       = 8192 // packets on the way from one member to another; more are lost
-	addressesAt    = 12   // the offset of the source and destination addresses in an IPv4 packet
+	addressesAt    = 12 // the offset of the source and destination addresses in an IPv4 packet
 	addressBytes   = 4
 	packetBytesMin = 20 + 4 // an IPv4 header and the TCP ports
 
@@ -29,19 +24,8 @@ const (
 // writes it back. The kernel then sees a packet from 10.9.from.to that has arrived at the home address. The answer takes the
 // same path. The exchange does not change any checksum.
 type Net struct {
+	Links
 	device *os.File
-	tasks  sync.WaitGroup
-
-	mu    sync.Mutex
-	links [MembersMax][MembersMax]Link
-	ways  [MembersMax][MembersMax]chan packet
-	lost  int
-}
-
-// packet is a packet on its way.
-type packet struct {
-	bytes []byte
-	due   time.Time
 }
 
 // Open creates the network in the network namespace of this process.
@@ -53,16 +37,15 @@ func Open() (*Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("testnet: TUN device: %w", err)
 	}
+	if err := configure("tun0", [4]byte{10, 8, 0, 1}, [4]byte{255, 0, 0, 0}); err != nil {
+		return nil, errors.Join(fmt.Errorf("testnet: TUN device: %w", err), device.Close())
+	}
 	chooseCongestionControl()
 	n := &Net{device: device}
-	for from := range n.ways {
-		for to := range n.ways[from] {
-			way := make(chan packet, queueMax)
-			n.ways[from][to] = way
-			n.tasks.Go(func() { n.deliver(way) })
-		}
+	for to := range MembersMax {
+		n.leadTo(to, device)
 	}
-	n.tasks.Go(n.read)
+	n.readers.Go(n.read)
 	return n, nil
 }
 
@@ -85,46 +68,21 @@ func (n *Net) CongestionControl() string {
 	return strings.TrimSpace(string(algorithm))
 }
 
-// Treat sets what happens to the packets from one member to another.
-func (n *Net) Treat(from, to int, how Link) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.links[from][to] = how
-}
-
-// Lost returns how many packets were dropped on purpose.
-func (n *Net) Lost() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.lost
-}
-
 // Close ends the network.
 func (n *Net) Close() error {
 	err := n.device.Close()
-	n.tasks.Wait()
+	n.close()
 	return err
 }
 
 // read reads packets from the device until it is closed.
 func (n *Net) read() {
-	defer func() {
-		for from := range n.ways {
-			for _, way := range n.ways[from] {
-				close(way)
-			}
+	read(n.device, func(p []byte) {
+		if from, to, ok := ends(p); ok {
+			exchange(p)
+			n.forward(from, to, p)
 		}
-	}()
-	buffer := make([]byte, packetBytesMax)
-	for {
-		size, err := n.device.Read(buffer)
-		if err != nil {
-			return
-		}
-		if from, to, ok := ends(buffer[:size]); ok {
-			n.forward(from, to, append([]byte(nil), buffer[:size]...))
-		}
-	}
+	})
 }
 
 // ends returns the sender and the receiver of a packet.
@@ -147,22 +105,6 @@ func ends(p []byte) (from, to int, ok bool) {
 	return from, to, true
 }
 
-// forward drops the packet, or queues it for its way back to the device.
-func (n *Net) forward(from, to int, p []byte) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	how := n.links[from][to]
-	if rand.IntN(100) < how.Loss {
-		n.lost++
-		return
-	}
-	exchange(p)
-	select {
-	case n.ways[from][to] <- packet{p, time.Now().Add(how.Delay)}:
-	default:
-	}
-}
-
 // exchange swaps the source and the destination addresses.
 func exchange(p []byte) {
 	source, destination := p[addressesAt:addressesAt+addressBytes], p[addressesAt+addressBytes:addressesAt+2*addressBytes]
@@ -171,40 +113,26 @@ func exchange(p []byte) {
 	}
 }
 
-// deliver writes the packets of one link to the device, each when it is due.
-func (n *Net) deliver(way <-chan packet) {
-	for p := range way {
-		if wait := time.Until(p.due); wait > 0 {
-			<-time.After(wait)
-		}
-		_, _ = n.device.Write(p.bytes) // on an error the packet is lost: the kernel has no room, or the device is closed
-	}
-}
-
-// openDevice creates a TUN device with the home address. The kernel routes all addresses that begin with 10 to it.
+// openDevice creates a TUN device.
 func openDevice(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	err = configure(fd, name)
+	request, err := unix.NewIfreq(name)
+	if err == nil {
+		request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-func configure(fd int, name string) error {
-	request, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
-		return err
-	}
-	return errors.Join(assign(name, unix.SIOCSIFADDR, [4]byte{10, 8, 0, 1}),
-		assign(name, unix.SIOCSIFNETMASK, [4]byte{255, 0, 0, 0}), raise(name))
+// configure gives a device an address, and routes its network to it.
+func configure(name string, address, mask [4]byte) error {
+	return errors.Join(assign(name, unix.SIOCSIFADDR, address), assign(name, unix.SIOCSIFNETMASK, mask), raise(name))
 }
 
 // control makes a request about an interface.

@@ -1,22 +1,20 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/coxswain/raft/internal/backup"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/files"
 	"github.com/coxswain/raft/internal/size"
 	"github.com/coxswain/raft/internal/usage"
+	"github.com/coxswain/raft/storage"
 	"github.com/spf13/cobra"
 )
 
@@ -40,63 +38,21 @@ func newBackup(r *reach) *cobra.Command {
 				return err
 			}
 			began, name := time.Now(), args[0]
-			if err := absent(name); err != nil {
+			var info storage.BackupInfo
+			var bytes int64
+			err = files.WriteWhole(name, func(f *os.File) (err error) {
+				if err = fetchBackup(cmd.Context(), r, urls, f); err == nil {
+					info, bytes, err = verifyBackup(cmd.Context(), f)
+				}
 				return err
-			}
-			head, bytes, err := takeBackup(cmd.Context(), r, urls, name)
+			})
 			if err != nil {
 				return err
 			}
 			return sayDone(cmd.OutOrStdout(), "%s: a backup of entry %d of cluster %s, taken by %s: %s in %v",
-				name, head.Base.ID.Index, head.Cluster, head.Member.ID, size.Format(bytes), time.Since(began).Round(time.Millisecond))
+				name, info.Last.Index, info.Cluster, info.ID, size.Format(bytes), time.Since(began).Round(time.Millisecond))
 		},
 	}
-}
-
-// absent returns an error if there is something under the name already.
-func absent(name string) error {
-	switch _, err := os.Lstat(name); {
-	case err == nil:
-		return fmt.Errorf("%s exists already, and nothing was changed: name another file", name)
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	return nil
-}
-
-// takeBackup writes a backup to the file, which then is complete and durable. If it fails, there is no such file.
-func takeBackup(ctx context.Context, r *reach, urls []string, name string) (head backup.Head, bytes int64, err error) {
-	part := name + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return head, 0, fmt.Errorf("%s exists already: another backup is being written to it, or was killed: then remove it", part)
-	}
-	if err != nil {
-		return head, 0, err
-	}
-	defer func() {
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-		if err == nil {
-			err = absent(name)
-		}
-		if err == nil {
-			err = os.Rename(part, name)
-		}
-		if err != nil {
-			_ = os.Remove(part) // it is no backup, whatever its name
-			return
-		}
-		err = files.OS.SyncDir(filepath.Dir(name))
-	}()
-	if err = fetchBackup(ctx, r, urls, f); err != nil {
-		return head, 0, err
-	}
-	if err = f.Sync(); err != nil {
-		return head, 0, err
-	}
-	return readBackup(f)
 }
 
 // fetchBackup asks one member after another, the leader last.
@@ -156,24 +112,14 @@ func (r resetting) Write(p []byte) (int, error) {
 	return r.Writer.Write(p)
 }
 
-// readBackup reads a whole backup, and returns an error unless it is complete and sound.
-func readBackup(f *os.File) (head backup.Head, bytes int64, err error) {
+// verifyBackup reads the whole file, and returns an error unless it is complete and sound.
+func verifyBackup(ctx context.Context, f *os.File) (info storage.BackupInfo, bytes int64, err error) {
+	if bytes, err = f.Seek(0, io.SeekCurrent); err != nil {
+		return info, 0, err
+	}
 	if _, err = f.Seek(0, io.SeekStart); err != nil {
-		return head, 0, err
+		return info, 0, err
 	}
-	b, err := backup.NewReader(bufio.NewReaderSize(f, 1<<20))
-	if err != nil {
-		return head, 0, err
-	}
-	if _, err = io.Copy(io.Discard, b); err != nil {
-		return head, 0, err
-	}
-	if _, err = b.Entry(); err != io.EOF {
-		return head, 0, errors.Join(errors.New("the backup goes on after its state"), err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return head, 0, err
-	}
-	return b.Head(), info.Size(), nil
+	info, err = storage.VerifyBackup(ctx, f)
+	return info, bytes, err
 }

@@ -31,6 +31,13 @@ func (d *demo) handleKey(ctx context.Context, key byte) bool {
 		d.removeMember(ctx)
 	case 'w', 'W':
 		d.loseDisk(ctx)
+	case '?', 'h', 'H':
+		d.explains = !d.explains
+		d.look(ctx)
+	default:
+		if key > ' ' && key <= '~' {
+			d.screen.say("%q does nothing here: ? tells what each key does", key)
+		}
 	}
 	return true
 }
@@ -184,43 +191,6 @@ func (d *demo) heal() {
 		delete(d.down, n.ID)
 		d.screen.say("%s restarted, pid %d", n.ID, d.cluster.Process(n.ID).PID())
 	}
-}
-
-// look shows one line per member and one about the workload.
-func (d *demo) look(ctx context.Context) {
-	statuses := d.cluster.Statuses(ctx)
-	if ctx.Err() != nil {
-		return // the members could not be asked
-	}
-	var lines []string
-	for i, status := range statuses {
-		n := d.cluster.Nodes[i]
-		p := d.cluster.Process(n.ID)
-		d.reportEnd(n.ID)
-		switch {
-		case !p.Running() && d.removed[n.ID]:
-			lines = append(lines, fmt.Sprintf("%s  removed", n.ID))
-		case !p.Running():
-			lines = append(lines, fmt.Sprintf("%s  down", n.ID))
-		case p.Frozen():
-			lines = append(lines, fmt.Sprintf("%s  frozen         pid %d", n.ID, p.PID()))
-		case status.ID == "":
-			lines = append(lines, fmt.Sprintf("%s  no answer      pid %d", n.ID, p.PID()))
-		default:
-			lines = append(lines, fmt.Sprintf("%s  %-13s  pid %-7d  term %-4d  commit %-10s  applied %-10s  snapshot %-10s  %s",
-				n.ID, status.Role, p.PID(), status.Term, grouped(status.Commit), grouped(status.Applied), grouped(status.Snapshot.Last), n.URL()))
-		}
-	}
-	d.screen.show(append(lines, d.summary()))
-}
-
-// summary returns the line about the workload.
-func (d *demo) summary() string {
-	v, now := d.workload.Verdict(), time.Now()
-	rate := float64(v.Acknowledged-d.lastAcknowledged) / now.Sub(d.lastLook).Seconds()
-	d.lastAcknowledged, d.lastLook = v.Acknowledged, now
-	return fmt.Sprintf("%s writes/s  %s acknowledged  %d lost  %d unknown  %d histories checked",
-		grouped(uint64(rate)), grouped(v.Acknowledged), v.Lost, v.Unknown, v.Histories)
 }
 
 // reportEnd shows once that a member has ended by itself.

@@ -63,6 +63,7 @@ type demo struct {
 	changing bool            // a membership change is being watched; no other may begin
 	watches  sync.WaitGroup
 
+	explains         bool      // the help is shown; used by the loop alone, like all below
 	lastLook         time.Time // to compute the rate of writes
 	lastAcknowledged uint64    // at lastLook
 }
@@ -211,9 +212,6 @@ func sameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
-const keysHelp = "k kill the leader   z freeze or resume it         r restart\n" +
-	"a add a member      x remove one                  w lose a disk      q quit"
-
 // interact shows the state and handles keys and timers until the demo ends.
 func (d *demo) interact(ctx context.Context, leader string) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -228,9 +226,7 @@ func (d *demo) interact(ctx context.Context, leader string) {
 	defer keys.restore()
 	pause := livePause
 	d.screen.say("%s", d.introduction(leader))
-	if d.screen.live {
-		d.screen.say("%s\n", keysHelp)
-	} else {
+	if !d.screen.live {
 		pause = plainPause
 	}
 	d.lastLook = time.Now()

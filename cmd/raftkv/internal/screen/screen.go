@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,14 +17,33 @@ const saidMax = 200
 type screen struct {
 	out  io.Writer
 	live bool        // out is a terminal in raw mode
+	dull bool        // live, but without colors
 	size func() size // measures the terminal
 
 	mu    sync.Mutex
 	drawn size     // size of the terminal when the live lines were drawn
-	lines []string // the live lines
+	lines []row    // the live lines
 	shown int      // rows that the live lines take on the screen
 	said  []string // the latest permanent lines, unwrapped
 }
+
+// row is a live line.
+type row struct {
+	text  string
+	color color
+}
+
+// color is the argument of the control sequence that sets a color.
+type color string
+
+// The colors.
+const (
+	plain  color = ""
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	dim    color = "90"
+)
 
 // size is the size of a terminal in characters.
 type size struct{ width, height int }
@@ -48,16 +68,26 @@ func (s *screen) say(format string, args ...any) {
 }
 
 // show replaces the live lines.
-func (s *screen) show(lines []string) {
+func (s *screen) show(lines []row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
-		_, _ = io.WriteString(s.out, strings.Join(lines, "\n")+"\n") // as above
+		for _, line := range lines {
+			_, _ = io.WriteString(s.out, line.text+"\n") // as above
+		}
 		return
 	}
 	s.erase()
 	s.lines = lines
 	s.draw()
+}
+
+// width returns the columns of the terminal.
+func (s *screen) width() int {
+	if !s.live {
+		return math.MaxInt
+	}
+	return s.size().width
 }
 
 // leave ends the raw mode: from now on, lines are plain.
@@ -71,7 +101,11 @@ func (s *screen) leave() {
 func (s *screen) draw() {
 	rows := s.lines[max(0, len(s.lines)-max(1, s.drawn.height-1)):]
 	for _, line := range rows {
-		s.row(cut(line, s.drawn.width))
+		text := cut(line.text, s.drawn.width)
+		if line.color != plain && !s.dull {
+			text = "\x1b[" + string(line.color) + "m" + text + "\x1b[m"
+		}
+		s.row(text)
 	}
 	s.shown = len(rows)
 }

@@ -2,6 +2,8 @@ package screen
 
 import (
 	"bytes"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,18 +14,26 @@ func newScreen(live bool) (*screen, *bytes.Buffer) {
 	return &screen{out: &out, live: live, size: func() size { return size{8, 4} }}, &out
 }
 
+// lines are live lines without colors.
+func lines(texts ...string) (rows []row) {
+	for _, text := range texts {
+		rows = append(rows, row{text: text})
+	}
+	return rows
+}
+
 func TestScreen_KeepsWhatIsSaidAboveTheLiveLines(t *testing.T) {
 	s, out := newScreen(true)
-	s.show([]string{"a", "too  long by far"})
+	s.show(lines("a", "too  long by far"))
 	assert.Equal(t, "a\r\ntoo\r\n", out.String(), "a line takes one row")
 	out.Reset()
 	s.say("an event")
 	assert.Equal(t, "\x1b[2A\x1b[Jan event\r\na\r\ntoo\r\n", out.String())
 	out.Reset()
-	s.show([]string{"1", "2", "3", "4", "5"})
+	s.show(lines("1", "2", "3", "4", "5"))
 	assert.Equal(t, "\x1b[2A\x1b[J3\r\n4\r\n5\r\n", out.String(), "no more than there are rows")
 	out.Reset()
-	s.show([]string{"b"})
+	s.show(lines("b"))
 	assert.Equal(t, "\x1b[3A\x1b[Jb\r\n", out.String())
 	out.Reset()
 	s.leave()
@@ -36,7 +46,7 @@ func TestScreen_ANewSizeDrawsEverythingAnew(t *testing.T) {
 	s, out := newScreen(true)
 	now := size{20, 5}
 	s.size = func() size { return now }
-	s.show([]string{"live"})
+	s.show(lines("live"))
 	s.say("one two three")
 	s.say("four")
 	for _, row := range []struct {
@@ -44,8 +54,8 @@ func TestScreen_ANewSizeDrawsEverythingAnew(t *testing.T) {
 		act   func()
 		shows string
 	}{
-		{size{10, 5}, func() { s.show([]string{"live"}) }, "one two\r\nthree\r\nfour\r\nlive\r\n"},
-		{size{10, 4}, func() { s.show([]string{"live"}) }, "three\r\nfour\r\nlive\r\n"},
+		{size{10, 5}, func() { s.show(lines("live")) }, "one two\r\nthree\r\nfour\r\nlive\r\n"},
+		{size{10, 4}, func() { s.show(lines("live")) }, "three\r\nfour\r\nlive\r\n"},
 		{size{40, 4}, func() { s.say("five") }, "four\r\nfive\r\nlive\r\n"},
 		{size{40, 1}, func() { s.say("six") }, "live\r\n"},
 	} {
@@ -75,11 +85,54 @@ func TestScreen_BreaksLinesBetweenWords(t *testing.T) {
 	}
 }
 
+func TestScreen_ColorsWholeRowsAndOnlyWhereThereAreColors(t *testing.T) {
+	s, out := newScreen(true)
+	s.show([]row{{"n1  leader  pid 7", green}, {"n2  down", red}})
+	assert.Equal(t, "\x1b[32mn1\x1b[m\r\n\x1b[31mn2  down\x1b[m\r\n", out.String(), "the sequences take no columns")
+	s, out = newScreen(true)
+	s.dull = true
+	s.show([]row{{"n2  down", red}})
+	assert.Equal(t, "n2  down\r\n", out.String())
+	s, out = newScreen(false)
+	s.show([]row{{"n2  down", red}})
+	assert.Equal(t, "n2  down\n", out.String())
+}
+
+func TestKeys_AreAllShownAtAnyWidth(t *testing.T) {
+	for _, width := range []int{20, 60, 100, 200} {
+		rows := pack(keysOf, width)
+		for _, row := range rows {
+			assert.LessOrEqual(t, len(row), max(width, 21))
+		}
+		assert.Equal(t, strings.Join(keysOf, "   "), strings.Join(rows, "   "))
+	}
+	assert.Len(t, pack(keysOf, 60), 3)
+	for _, row := range explained {
+		assert.LessOrEqual(t, len(row), 60)
+	}
+}
+
+// An arrow sends Escape, [ and A: no member is added.
+func TestKeyboard_DropsWhatIsNoSingleKey(t *testing.T) {
+	in, typed := io.Pipe()
+	k := keyboard{keys: make(chan byte)}
+	go k.read(t.Context(), in)
+	go func() {
+		for _, keys := range []string{"\x1b[A", "k", "\x1b", "zq"} {
+			_, _ = typed.Write([]byte(keys))
+		}
+	}()
+	for _, want := range "kzq" {
+		assert.Equal(t, string(want), string(<-k.keys))
+	}
+	assert.NoError(t, typed.Close())
+}
+
 func TestScreen_WithoutATerminalPrintsPlainLines(t *testing.T) {
 	s, out := newScreen(false)
-	s.show([]string{"a", "b"})
+	s.show(lines("a", "b"))
 	s.say("an event")
-	s.show([]string{"c"})
+	s.show(lines("c"))
 	assert.Equal(t, "a\nb\nan event\nc\n", out.String())
 }
 

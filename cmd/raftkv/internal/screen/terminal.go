@@ -36,20 +36,29 @@ func openTerminal(ctx context.Context, in io.Reader, out io.Writer) (*screen, ke
 	}
 	k := keyboard{keys: make(chan byte), restore: func() { _ = term.Restore(int(keys.Fd()), before) }}
 	go k.read(ctx, keys)
-	return &screen{out: out, live: true, size: measure}, k
+	dull := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
+	return &screen{out: out, live: true, dull: dull, size: measure}, k
 }
 
-// read delivers keys until the context or the input ends. If read waits for a key, that wait ends only with the process.
+// read delivers keys until the context or the input ends. If read waits for a key, that wait ends only with the process. Keys
+// such as the arrows send several bytes at once, which begin with Escape and end with a letter: they have no effect.
 func (k keyboard) read(ctx context.Context, in io.Reader) {
-	var key [1]byte
+	const escape = 27
+	var typed [64]byte
 	for {
-		if _, err := in.Read(key[:]); err != nil {
+		n, err := in.Read(typed[:])
+		if err != nil {
 			return
 		}
-		select {
-		case k.keys <- key[0]:
-		case <-ctx.Done():
-			return
+		if n > 0 && typed[0] == escape {
+			continue
+		}
+		for _, key := range typed[:n] {
+			select {
+			case k.keys <- key:
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
 }
