@@ -52,8 +52,11 @@ func (h *handler) guard(w http.ResponseWriter, r *http.Request) *Error {
 		return Guard(w, r, h.member, h.options.Hosts...)
 	}
 	keepToItself(w.Header())
+	if wrong := checkHost(r, h.member, h.options.Hosts); wrong != nil {
+		return wrong
+	}
 	w.Header().Set("Access-Control-Allow-Origin", origin)
-	return checkHost(r, h.member, h.options.Hosts)
+	return nil
 }
 
 // shared lists the paths that a page of another member may read.

@@ -44,7 +44,7 @@ const (
 	MetricsPath  = "/metrics"
 	TracePath    = "/trace"
 	LivePath     = "/live"   // the page
-	EventsPath   = "/events" // server-sent events: see Live
+	EventsPath   = "/events" // server-sent events for the page
 	DoctorPath   = "/doctor" // what Diagnose finds, asked by this member
 )
 

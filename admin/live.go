@@ -22,34 +22,34 @@ const (
 	happenings = 64                     // past ones that a new stream begins with
 )
 
-// Live is what GET /events sends about a member. The event "status" holds what has changed since the one before, as a merge
-// patch (RFC 7396); the first one of a stream is whole. It comes within 250 ms if anything but a gauge has changed, and otherwise
-// once a second. The event "happened" holds a list of Happened.
-//
-// Times and round trips are rounded, so that a cluster at rest sends next to nothing.
-type Live struct {
+// status is what the event "status" of GET /events holds: the fields of Status, without the list of members and what changes at
+// every look, and these. The first event of a stream holds all of it, and each further one what has changed, as a merge patch
+// (RFC 7396). It comes at the next look if anything but a gauge has changed, and otherwise once a second, so that the client
+// knows that the member runs. At rest it is next to empty.
+type status struct {
 	Status
-	// Members replaces the list in Status. The keys are the incarnations.
+	// Members replaces the list. The keys are the ids, and the incarnation behind the id of a member that replaces one of its id.
 	Members map[string]MemberStatus `json:"members"`
 	// LeaderSince is when this member first knew its leader, in milliseconds since 1970, by its own clock; 0: it knows none.
 	LeaderSince int64 `json:"leader_since"`
 	// AgeMS is how old the state of this member is at most; 0: nothing is proved.
 	AgeMS float64 `json:"age_ms"`
 	// Writes are those that clients have sent to this member, and that have succeeded, since the start of its process.
-	Writes Writes `json:"writes"`
+	Writes writes `json:"writes"`
 }
 
-// Writes counts calls of Propose.
-type Writes struct {
+// writes counts calls of Propose.
+type writes struct {
 	Count uint64 `json:"count"`
 	SumMS uint64 `json:"sum_ms"` // how long all of them took together
 	// Took counts them by how long they took. A key is the upper bound in milliseconds, or "more". Each is counted once.
 	Took map[string]uint64 `json:"took"`
 }
 
-// Happened is something that has happened to a member.
-type Happened struct {
-	// Start and Number make it the same thing in two streams: StartCount of the status, and node.Decision.Number.
+// news is something that has happened to a member. The event "happened" holds a list.
+type news struct {
+	// Start and Number make it the same thing in two streams: StartCount of the status, and node.Decision.Number. A client that
+	// comes back sends the last ones that it knows as ?start= and &after=.
 	Start  uint64 `json:"start"`
 	Number uint64 `json:"number"`
 	At     int64  `json:"at"` // in milliseconds since 1970, by the member's clock
@@ -75,7 +75,7 @@ func (l *live) now(m Member) map[string]any {
 		return l.last
 	}
 	before := l.last
-	l.last, l.at = asMap(LiveOf(m)), time.Now()
+	l.last, l.at = lookAt(m), time.Now()
 	if before != nil && before["leader"] == l.last["leader"] && before["term"] == l.last["term"] {
 		l.last["leader_since"] = before["leader_since"] // else it would differ by the time that the two looks took
 	}
@@ -156,8 +156,8 @@ func (s *stream) send(w http.ResponseWriter) bool {
 		event(&out, "status", change)
 	}
 	start, _ := now["start_count"].(float64)
-	if news := s.news(uint64(start)); len(news) > 0 {
-		event(&out, "happened", news)
+	if latest := s.latest(uint64(start)); len(latest) > 0 {
+		event(&out, "happened", latest)
 	}
 	if out.Len() == 0 {
 		return true
@@ -168,18 +168,18 @@ func (s *stream) send(w http.ResponseWriter) bool {
 	return s.to.Flush() == nil
 }
 
-// news returns what has happened since the client was last told.
-func (s *stream) news(start uint64) (news []Happened) {
+// latest returns what has happened since the client was last told.
+func (s *stream) latest(start uint64) (latest []news) {
 	if s.start != start {
 		s.start, s.after = start, 0
 	}
 	for _, d := range s.member.Decisions(s.after) {
 		s.after = d.Number
 		if kind, says := happened(d.TraceEvent); says != "" {
-			news = append(news, Happened{Start: start, Number: d.Number, At: d.At.UnixMilli(), Kind: kind, Says: says})
+			latest = append(latest, news{Start: start, Number: d.Number, At: d.At.UnixMilli(), Kind: kind, Says: says})
 		}
 	}
-	return news[max(0, len(news)-happenings):]
+	return latest[max(0, len(latest)-happenings):]
 }
 
 func event(out *bytes.Buffer, name string, value any) {
@@ -187,37 +187,36 @@ func event(out *bytes.Buffer, name string, value any) {
 	fmt.Fprintf(out, "event: %s\ndata: %s\n\n", name, data)
 }
 
-// LiveOf returns the status that a stream of GET /events begins with.
-func LiveOf(m Member) Live {
+// lookAt returns the status of the member as a stream sends it.
+func lookAt(m Member) (fields map[string]any) {
 	n := m.Status()
-	l := Live{Status: describe(n, m.Members().Configuration), Members: map[string]MemberStatus{}, Writes: writesOf(m.Metrics().ProposeSeconds)}
-	l.AgeMS = math.Ceil(milliseconds(n.Age)/100) * 100
+	now := status{Status: describe(n, m.Members().Configuration), Members: map[string]MemberStatus{}, Writes: writesOf(m.Metrics().ProposeSeconds)}
+	now.AgeMS, now.Snapshot.AgeMS = math.Ceil(milliseconds(n.Age)/100)*100, 0
 	if n.Leader != "" {
-		l.LeaderSince = time.Now().Add(-n.InOffice).UnixMilli()
+		now.LeaderSince = time.Now().Add(-n.InOffice).UnixMilli()
 	}
-	for _, member := range l.Status.Members {
+	for _, member := range now.Status.Members {
 		if member.LastContactMS > 0 {
 			member.LastContactMS = math.Floor(member.LastContactMS/1000) * 1000
 		}
-		member.RoundTripMS, member.BackoffMS = twoDigits(member.RoundTripMS), 0
-		l.Members[member.Incarnation] = member
+		member.RoundTripMS, _ = strconv.ParseFloat(strconv.FormatFloat(member.RoundTripMS, 'g', 2, 64), 64)
+		member.Lag = 0 // the client knows Last and Match
+		key := member.ID
+		if _, taken := now.Members[key]; taken {
+			key += " " + member.Incarnation
+		}
+		now.Members[key] = member
 	}
-	// These differ at every look.
-	l.InOfficeMS, l.ApplyingMS, l.BackoffMS, l.Snapshot.AgeMS, l.Status.Members = 0, 0, 0, 0, nil
-	return l
+	data, _ := json.Marshal(now) // a struct of this package
+	_ = json.Unmarshal(data, &fields)
+	for _, name := range []string{"in_office_ms", "applying_ms", "backoff_ms", "log_bytes", "pending", "persisted"} {
+		delete(fields, name)
+	}
+	return fields
 }
 
-// twoDigits rounds to two significant digits.
-func twoDigits(x float64) float64 {
-	if x <= 0 {
-		return 0
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	return math.Round(x/unit) * unit
-}
-
-func writesOf(h node.Histogram) Writes {
-	w := Writes{Count: h.Count(), SumMS: uint64(h.Sum * 1000), Took: map[string]uint64{}}
+func writesOf(h node.Histogram) writes {
+	w := writes{Count: h.Count(), SumMS: uint64(h.Sum * 1000), Took: map[string]uint64{}}
 	for i, count := range h.Counts {
 		bound := "more"
 		if i < len(h.Bounds) {
@@ -230,10 +229,9 @@ func writesOf(h node.Histogram) Writes {
 	return w
 }
 
-// gauges are the fields of Live that change all the time. Nobody needs them at once.
+// gauges are the fields of status that change all the time. Nobody needs them at once.
 var gauges = []string{
-	"last", "log_bytes", "base", "persisted", "commit", "applied", "pending", "age_ms", "writes", "snapshot",
-	"match", "lag", "round_trip_ms", "state",
+	"last", "base", "commit", "applied", "age_ms", "writes", "snapshot", "match", "round_trip_ms", "state",
 }
 
 // urgent reports whether anything but gauges has changed.
@@ -270,12 +268,6 @@ func patch(before, after map[string]any) map[string]any {
 	return change
 }
 
-func asMap(value any) (fields map[string]any) {
-	data, _ := json.Marshal(value) // a struct of this package
-	_ = json.Unmarshal(data, &fields)
-	return fields
-}
-
 // happened returns what a decision means to people, who do not follow each message. It returns "" if it means nothing to them.
 func happened(d raft.TraceEvent) (kind, says string) {
 	switch d.Kind {
@@ -297,13 +289,11 @@ func happened(d raft.TraceEvent) (kind, says string) {
 	case raft.TracePeerLost:
 		return "link", fmt.Sprintf("lost its connection to %s", d.Peer)
 	case raft.TraceTruncated:
-		return "log", fmt.Sprintf("dropped the entries %d to %d, which were never committed", d.ID.Index+1, d.Index)
+		return "trouble", fmt.Sprintf("dropped the entries %d to %d, which were never committed", d.ID.Index+1, d.Index)
 	case raft.TraceTaken:
 		return "snapshot", fmt.Sprintf("took a snapshot of entry %d", d.ID.Index)
 	case raft.TraceInstalled:
 		return "snapshot", fmt.Sprintf("received the snapshot of entry %d from %s", d.ID.Index, d.Peer)
-	case raft.TraceBootstrapped:
-		return "member", fmt.Sprintf("holds the first entry, written by %s", d.Peer)
 	case raft.TraceRemoved:
 		return "member", "was removed from the cluster"
 	case raft.TraceChangeGivenUp, raft.TraceTakeFailed, raft.TraceDiskStalled, raft.TraceFSMHangs, raft.TraceStaleMember,
