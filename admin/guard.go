@@ -47,13 +47,14 @@ func (h *handler) guard(w http.ResponseWriter, r *http.Request) *Error {
 	if origin == "" || r.Method != http.MethodGet || !slices.Contains(shared, r.URL.Path) {
 		return Guard(w, r, h.member, h.options.Hosts...)
 	}
-	w.Header().Set("Vary", "Origin")
-	if !h.lists(origin) {
-		return Guard(w, r, h.member, h.options.Hosts...)
-	}
 	keepToItself(w.Header())
+	w.Header().Set("Vary", "Origin")
 	if wrong := checkHost(r, h.member, h.options.Hosts); wrong != nil {
 		return wrong
+	}
+	if u, err := url.Parse(origin); (err != nil || u.Host != r.Host) && !h.lists(origin) {
+		return errorf(CrossSite, "open the page at the URL of a member, or list this origin in Options.Origins",
+			"a page of %q asked for this, which is the origin of no member", origin)
 	}
 	w.Header().Set("Access-Control-Allow-Origin", origin)
 	return nil

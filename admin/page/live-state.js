@@ -35,12 +35,13 @@ class Member {
     this.heard = 0; // when; 0: never
     this.since = performance.now(); // when it was first asked
     this.moved = {}; // entries that each other member has got since the last look, by incarnation: only of a leader
+    this.broken = false; // whether its stream has ended
     this.said = true; // whether its present silence is in the list of events
   }
 
   // speaks reports whether the member has said something lately. What a silent one has said is out of date.
   speaks() {
-    return this.heard > 0 && performance.now() - this.heard < silentAfter;
+    return this.heard > 0 && !this.broken && performance.now() - this.heard < silentAfter;
   }
 }
 

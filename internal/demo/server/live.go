@@ -19,6 +19,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 		s.deliver(w, r, s.administer(r, nil))
 		return
 	}
+	w.Header().Set("Connection", "close") // otherwise the server would wait for another request afterwards
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	go func() {

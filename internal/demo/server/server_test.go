@@ -34,7 +34,11 @@ type member struct {
 func newMember(t *testing.T, id raft.NodeID) member {
 	t.Helper()
 	n := rafttest.NewFake(id, &kv.Store{})
-	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
+	return listening(t, n, server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}))
+}
+
+func listening(t *testing.T, n *rafttest.Fake[*kv.Store], handler *server.Server) member {
+	t.Helper()
 	listening := httptest.NewUnstartedServer(handler)
 	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
 	listening.Start()
