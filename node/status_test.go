@@ -331,8 +331,8 @@ func TestHistory_CountsBeyondWhatItKeeps(t *testing.T) {
 	}
 	for after, want := range map[uint64][2]uint64{0: {4, traceEventsMax + 3}, 2: {4, traceEventsMax + 3}, traceEventsMax + 1: {traceEventsMax + 2, traceEventsMax + 3}} {
 		events, first := h.since(after)
-		assert.Equal(t, want[0], first)
-		assert.EqualValues(t, want[0], events[0].at, "the number is the place among all")
-		assert.EqualValues(t, want[1], events[len(events)-1].at)
+		require.Equal(t, want[0], first)
+		require.EqualValues(t, want[0], events[0].at, "the number is the place among all")
+		require.EqualValues(t, want[1], events[len(events)-1].at)
 	}
 }
