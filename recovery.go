@@ -78,10 +78,12 @@ type Recovered struct {
 // former cluster then ever talks to the new one, and the new one to none of them. now is the wall clock in ns since 1970.
 //
 // It is only safe if the former cluster can never again have a majority, because entries may be committed there that this log
-// does not hold. It fails with a *NotRecoverableError if the log's newest configuration does not name the member, and with
-// Mark.Err if the store is marked and despite is false.
+// does not hold. It fails with a *NotRecoverableError if the log's newest configuration does not name the member, or if the
+// member has a quorum by itself, for instance because it was recovered already. It fails with Mark.Err if the store is marked and
+// despite is false.
 func (s *Stored) Recover(id NodeID, cluster ClusterID, fresh Incarnation, now int64, despite bool) (Recovered, error) {
-	survivor, named := s.Log.Configuration().Peer(Peer{id, s.Incarnation})
+	config, self := s.Log.Configuration(), Peer{id, s.Incarnation}
+	survivor, named := config.Peer(self)
 	switch {
 	case s.Cluster() == ClusterID{}:
 		return Recovered{}, &NotRecoverableError{id, "it belongs to no cluster and holds no entry: nothing is to be recovered"}
@@ -89,6 +91,8 @@ func (s *Stored) Recover(id NodeID, cluster ClusterID, fresh Incarnation, now in
 		return Recovered{}, &NotRecoverableError{id, "the newest configuration in its log does not name it: recover another survivor"}
 	case s.Mark != nil && !despite:
 		return Recovered{}, s.Mark.Err()
+	case s.Mark == nil && config.hasQuorum(func(p Peer) bool { return p == self }):
+		return Recovered{}, &NotRecoverableError{id, "it has a majority by itself, so nothing is lost: start it"}
 	}
 	return s.RecoverAs(survivor, cluster, fresh, now)
 }

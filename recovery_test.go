@@ -132,7 +132,7 @@ func TestRecovery_ACompactedLog(t *testing.T) {
 	assert.Equal(t, clusterOfTheTests, stored.Log.Base.Cluster)
 	stored.Incarnation, stored.Hard, stored.Log.Base, stored.Snapshot = r.Incarnation, r.Hard, r.Base, r.Snapshot
 	require.NoError(t, stored.Log.Observe(r.Entry))
-	again, err := stored.Recover("a", raft.ClusterID{8}, 71, 9, false)
+	again, err := stored.RecoverAs(stored.Log.Configuration().Members[0], raft.ClusterID{8}, 71, 9)
 	require.NoError(t, err)
 	assert.Equal(t, r.Hard.Term+1<<32, again.Hard.Term, "a second recovery does not repeat terms either")
 }
@@ -171,6 +171,7 @@ func TestRecovery_Refusals(t *testing.T) {
 	stranger.Incarnation = 'z'
 	late := lastOfABC(t)
 	late.Hard.Term = 1<<63 - 1
+	alone, _ := recovered(t, lastOfABC(t))
 	for _, row := range []struct {
 		rule   string
 		stored raft.Stored
@@ -179,6 +180,7 @@ func TestRecovery_Refusals(t *testing.T) {
 		{"it holds nothing", raft.Stored{Incarnation: 'a'}, "it belongs to no cluster"},
 		{"its configuration does not name it", stranger, "recover another survivor"},
 		{"its term is impossible", late, "impossibly high"},
+		{"it was recovered already", alone, "it has a majority by itself, so nothing is lost: start it"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			_, err := row.stored.Recover("a", newCluster, freshIncarnation, 9, false)

@@ -43,11 +43,11 @@ type Recovery struct {
 // set that store aside, and add the member as a new one.
 //
 // One transaction records everything. If the process ends before it, nothing has changed. After it, every start of the member
-// completes what is left. Repeat Recover only after an error: each call makes another cluster.
+// completes what is left. Then Recover refuses to do it again.
 //
 // It fails with a *NoStoreError if there is no store in dir, and the error matches raft.ErrLocked if a process has it
 // open. It is a *raft.IdentityError for another name, and a *raft.NotRecoverableError for a store that belongs to no cluster, or whose
-// configuration does not name its member. A marked store is refused with the error of its mark, unless opts.Despite is set, and a
+// configuration does not name its member or names no other voter. A marked store is refused with the error of its mark, unless opts.Despite is set, and a
 // damaged one with a *raft.CorruptError: recover another survivor. Otherwise the errors are those of Open.
 func Recover(ctx context.Context, dir, name string, opts RecoverOptions) (Recovery, error) {
 	return recoverStore(ctx, dir, name, opts.LockWait, opts.recovery())

@@ -65,6 +65,17 @@ func assertRecovered(t *testing.T, done Recovery, stored raft.Stored, last raft.
 	assert.Nil(t, stored.Mark)
 }
 
+// contradict marks a store as contradicting its cluster.
+func contradict(t *testing.T, dir string) {
+	t.Helper()
+	store, err := Open(dir, Options{})
+	require.NoError(t, err)
+	_, err = store.Load(t.Context(), survivorN2)
+	require.NoError(t, err)
+	require.NoError(t, store.Write(raft.StorageWrite{Mark: &raft.Mark{Kind: raft.MarkContradicted, By: raft.Peer{ID: "n1", Incarnation: 1}}}))
+	require.NoError(t, store.Close())
+}
+
 func TestRecover_TheLogIsThatOfANewCluster(t *testing.T) {
 	for _, kind := range []Kind{KindBolt, KindSegments} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -76,7 +87,12 @@ func TestRecover_TheLogIsThatOfANewCluster(t *testing.T) {
 			assert.Len(t, done.Before.Members, 3)
 			stored := loadedFrom(t, dir)
 			assertRecovered(t, done, stored, 100)
-			again, err := Recover(t.Context(), dir, "orders", RecoverOptions{})
+			_, err = Recover(t.Context(), dir, "orders", RecoverOptions{})
+			var refused *raft.NotRecoverableError
+			require.ErrorAs(t, err, &refused)
+			assert.Equal(t, raft.EntryID{Term: 7 + 1<<32, Index: 101}, loadedFrom(t, dir).Log.Last, "nothing has changed")
+			contradict(t, dir)
+			again, err := Recover(t.Context(), dir, "orders", RecoverOptions{Despite: true})
 			require.NoError(t, err)
 			assert.Equal(t, done.Cluster, again.Former)
 			assert.Equal(t, raft.EntryID{Term: 7 + 2<<32, Index: 102}, loadedFrom(t, dir).Log.Last)
@@ -142,10 +158,8 @@ func TestRecover_Refusals(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Recover(t.Context(), dir, "orders", RecoverOptions{})
 	require.ErrorIs(t, err, raft.ErrLocked)
-	_, err = store.Load(t.Context(), survivorN2)
-	require.NoError(t, err)
-	require.NoError(t, store.Write(raft.StorageWrite{Mark: &raft.Mark{Kind: raft.MarkContradicted, By: raft.Peer{ID: "n1", Incarnation: 1}}}))
 	require.NoError(t, store.Close())
+	contradict(t, dir)
 	_, err = Recover(t.Context(), dir, "orders", RecoverOptions{})
 	var contradicted *raft.ContradictedError
 	require.ErrorAs(t, err, &contradicted)

@@ -201,7 +201,7 @@ func (p *pair) send(lane raft.Lane, batch []raft.Message) error {
 		return fmt.Errorf("transport: send: %w", broken)
 	}
 	if skipped != nil {
-		p.t.warner.warn("a message cannot be sent", "lane", lane, "error", skipped)
+		p.t.warner.warnOf(p.member.ID, "a message cannot be sent", "lane", lane, "error", skipped)
 	}
 	return skipped
 }

@@ -58,7 +58,7 @@ func (p *pair) sendSide(lane raft.Lane, batch []raft.Message) error {
 		return fmt.Errorf("transport: send: %w", broken)
 	}
 	if skipped != nil {
-		p.t.warner.warn("a message cannot be sent", "lane", lane, "error", skipped)
+		p.t.warner.warnOf(p.member.ID, "a message cannot be sent", "lane", lane, "error", skipped)
 	}
 	return skipped
 }
@@ -120,7 +120,7 @@ func (p *pair) endSide(lane raft.Lane, o *outbound, why error) {
 	}
 	p.t.counters.sidesLost.Add(1)
 	p.t.countStream(why)
-	p.t.warner.warn("a connection ended", "peer", p.member.ID, "lane", lane, "error", why)
+	p.t.warner.warnOf(p.member.ID, "a connection ended", "lane", lane, "error", why)
 	if lane == raft.LaneForward {
 		p.t.forwardLost(p.hello.From)
 	}

@@ -72,12 +72,17 @@ func (c *counters) stats() Stats {
 	return s
 }
 
-// warner logs at most one line every warnEvery for each kind of trouble. The line includes the number of lines that were left
-// out.
+// warner logs at most one line every warnEvery for each kind of trouble, and for each member that the configuration names. The
+// line includes the number of lines that were left out.
 type warner struct {
 	log  hclog.Logger
 	mu   sync.Mutex
-	seen map[string]*warned // by message: they are constants
+	seen map[trouble]*warned
+}
+
+type trouble struct {
+	message string      // a constant
+	member  raft.NodeID // "": of a caller, which could choose any id
 }
 
 type warned struct {
@@ -87,14 +92,21 @@ type warned struct {
 
 const warnEvery = time.Minute
 
-func newWarner(log hclog.Logger) *warner { return &warner{log: log, seen: map[string]*warned{}} }
+func newWarner(log hclog.Logger) *warner { return &warner{log: log, seen: map[trouble]*warned{}} }
 
-func (w *warner) warn(message string, args ...any) {
+func (w *warner) warn(message string, args ...any) { w.limited(trouble{message: message}, args...) }
+
+// warnOf is warn for a member of the configuration.
+func (w *warner) warnOf(member raft.NodeID, message string, args ...any) {
+	w.limited(trouble{message, member}, append([]any{"peer", member}, args...)...)
+}
+
+func (w *warner) limited(of trouble, args ...any) {
 	w.mu.Lock()
-	s := w.seen[message]
+	s := w.seen[of]
 	if s == nil {
 		s = &warned{}
-		w.seen[message] = s
+		w.seen[of] = s
 	}
 	if !s.at.IsZero() && time.Since(s.at) < warnEvery {
 		s.leftOut++
@@ -104,5 +116,5 @@ func (w *warner) warn(message string, args ...any) {
 	leftOut := s.leftOut
 	*s = warned{at: time.Now()}
 	w.mu.Unlock()
-	w.log.Warn(message, append(args, "left_out", leftOut)...)
+	w.log.Warn(of.message, append(args, "left_out", leftOut)...)
 }

@@ -212,7 +212,7 @@ func (t *TCP) onFailure(m raft.Member, wasOpen bool, err error) {
 	if handlerReports(err) {
 		return
 	}
-	t.warner.warn("peer is not connected", "peer", m.ID, "address", m.Address, "error", err)
+	t.warner.warnOf(m.ID, "peer is not connected", "address", m.Address, "error", err)
 }
 
 // countStream counts why a connection ended. It is called for connections on which this member reads frames.
