@@ -22,15 +22,64 @@ import (
 // Handler calls it for its own paths. Call it for further paths that are served without authentication.
 func Guard(w http.ResponseWriter, r *http.Request, m Member, hosts ...string) *Error {
 	keepToItself(w.Header())
-	if !isOwn(hostname(r.Host), m, hosts) {
-		return errorf(WrongHost, "use an IP address of this member, the name in its URL, or one in Options.Hosts",
-			"the request is for %q, which is not a name of %s", r.Host, m.Status().ID)
+	if wrong := checkHost(r, m, hosts); wrong != nil {
+		return wrong
 	}
 	if err := new(http.CrossOriginProtection).Check(r); err != nil || isEmbedded(r) {
 		return errorf(CrossSite, "send it with a program that is not a browser, or from a page of this member",
 			"a browser sent this for a page of another site")
 	}
 	return nil
+}
+
+func checkHost(r *http.Request, m Member, hosts []string) *Error {
+	if isOwn(hostname(r.Host), m, hosts) {
+		return nil
+	}
+	return errorf(WrongHost, "use an IP address of this member, the name in its URL, or one in Options.Hosts",
+		"the request is for %q, which is not a name of %s", r.Host, m.Status().ID)
+}
+
+// guard is Guard for the paths of the handler. A page that a member has served reads from the other members, too: it may read
+// what shared lists, by GET alone, and without anything that the browser keeps for the site.
+func (h *handler) guard(w http.ResponseWriter, r *http.Request) *Error {
+	origin := r.Header.Get("Origin")
+	if origin == "" || r.Method != http.MethodGet || !slices.Contains(shared, r.URL.Path) {
+		return Guard(w, r, h.member, h.options.Hosts...)
+	}
+	keepToItself(w.Header())
+	w.Header().Set("Vary", "Origin")
+	if wrong := checkHost(r, h.member, h.options.Hosts); wrong != nil {
+		return wrong
+	}
+	if u, err := url.Parse(origin); (err != nil || u.Host != r.Host) && !h.lists(origin) {
+		return errorf(CrossSite, "open the page at the URL of a member, or list this origin in Options.Origins",
+			"a page of %q asked for this, which is the origin of no member", origin)
+	}
+	w.Header().Set("Access-Control-Allow-Origin", origin)
+	return nil
+}
+
+// shared lists the paths that a page of another member may read.
+var shared = []string{EventsPath, DoctorPath}
+
+// lists reports whether a page of this origin may read the paths in shared: the origin of a URL in the Meta of a member, or one
+// of Options.Origins.
+func (h *handler) lists(origin string) bool {
+	return slices.Contains(h.options.Origins, origin) ||
+		slices.ContainsFunc(h.member.Members().Configuration.Members, func(m raft.Member) bool { return originOf(m.Meta) == origin })
+}
+
+// originOf returns the origin of a URL as browsers write it; "": it has none that a page could have.
+func originOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	if u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443" {
+		u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Host)
 }
 
 // isEmbedded reports whether a page of another site requests a part of itself: an image, a script or a frame. Such a page

@@ -1,12 +1,17 @@
 // Package admin serves the administration of a member over HTTP: its status, health and readiness, the members and their
-// changes, transfers of leadership, snapshots, metrics and trace events. It keeps no state and starts no goroutine.
+// changes, transfers of leadership, snapshots, metrics and trace events. It starts no goroutine. GET /live is a page for people:
+// it shows the members and what happens among them as long as one of them answers.
 //
 // A [Handler] authenticates nobody: it belongs behind the authentication of your program, because its callers can change the
 // members and so end the cluster. It refuses what a browser sends for pages of other sites, see [Guard].
 //
 //	mux.Handle("/raft/", onlyOperators(http.StripPrefix("/raft", admin.Handler(n, admin.Options{}))))
 //
-// Answers are JSON, except metrics and trace events. Every answer that is not a success is an [Error].
+// The page reads what each member says about itself from that member: from the origin of the URL in its Meta, below the same
+// prefix. So serve all members alike. The browser lets it, because a member allows pages of the origins of its members to read
+// [EventsPath] and [DoctorPath], by GET, without cookies; nothing else, and nobody else. The page changes nothing.
+//
+// Answers are JSON, except the page and its parts, events, metrics and trace events. Every answer that is not a success is an [Error].
 package admin
 
 import (
@@ -38,6 +43,9 @@ const (
 	SnapshotPath = "/snapshot"
 	MetricsPath  = "/metrics"
 	TracePath    = "/trace"
+	LivePath     = "/live"   // the page
+	EventsPath   = "/events" // server-sent events for the page
+	DoctorPath   = "/doctor" // what Diagnose finds, asked by this member
 )
 
 // Limits of a Handler. Set the other limits of a connection, such as ReadHeaderTimeout, at the http.Server.
@@ -49,6 +57,8 @@ const (
 	SnapshotsMax   = 16               // POST /snapshot that wait, likewise
 	ChangesMax     = 16               // POST /members that wait, likewise
 	TracesMax      = 4                // GET /trace whose answers are being written, likewise
+	StreamsMax     = 64               // GET /events, likewise
+	StreamTimeout  = 10 * time.Second // in which a client of GET /events takes what is sent to it
 	BodyBytesMax   = 1 << 20
 	BodiesMax      = 64 // bodies that are being read
 	BodyTimeout    = 10 * time.Second
@@ -70,6 +80,8 @@ type Member interface {
 	TransferLeadership(ctx context.Context, to raft.NodeID) error
 	Snapshot(ctx context.Context) (raft.EntryID, error)
 	WriteTrace(w io.Writer) error
+	Decisions(after uint64) []node.Decision
+	Metrics() node.Metrics
 }
 
 var _ Member = (*node.Node)(nil)
@@ -81,6 +93,11 @@ type Options struct {
 	Metrics http.Handler
 	// Hosts are further names under which clients reach the handler, for instance that of a proxy. See Guard.
 	Hosts []string
+	// Origins are further origins, as https://ops.example, whose pages may read GET /events and GET /doctor, for instance that
+	// of a proxy at which people open the page.
+	Origins []string
+	// Client asks the other members for their status, for GET /doctor. Nil: a client without settings of its own.
+	Client *http.Client
 	// CheckChange may refuse a change that the library accepts, for instance because of its Meta. Before it is called, this
 	// member has learned of the configuration in force, if that was possible. Nil: no change is refused.
 	CheckChange func(raft.Change) *Error
@@ -92,7 +109,11 @@ type handler struct {
 	options Options
 	routes  map[string]map[string]http.HandlerFunc // by path and method
 	// These semaphores limit what waits at a time.
-	waiting, snapshots, changes, traces, bodies chan struct{}
+	waiting, snapshots, changes, traces, bodies, streams chan struct{}
+	// streamTimeout is StreamTimeout, except in tests.
+	streamTimeout time.Duration
+	live          live
+	doctor        doctor
 }
 
 // Handler returns a handler for the paths of this package. If it is mounted under a prefix, remove the prefix with
@@ -104,7 +125,9 @@ func Handler(m Member, o Options) http.Handler {
 	h := &handler{
 		member: m, options: o, waiting: make(chan struct{}, WaitingMax), snapshots: make(chan struct{}, SnapshotsMax),
 		changes: make(chan struct{}, ChangesMax), traces: make(chan struct{}, TracesMax), bodies: make(chan struct{}, BodiesMax),
+		streams: make(chan struct{}, StreamsMax), streamTimeout: StreamTimeout,
 	}
+	h.live.ended = make(chan struct{})
 	get := func(f answer) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{http.MethodGet: h.serve(f)}
 	}
@@ -119,6 +142,11 @@ func Handler(m Member, o Options) http.Handler {
 		TransferPath: post(h.transfer),
 		SnapshotPath: post(h.snapshot),
 		TracePath:    {http.MethodGet: h.trace},
+		EventsPath:   {http.MethodGet: h.events},
+		DoctorPath:   get(h.diagnosis),
+	}
+	for path := range Page {
+		h.routes[path] = map[string]http.HandlerFunc{http.MethodGet: ServePage}
 	}
 	if o.Metrics != nil {
 		h.routes[MetricsPath] = map[string]http.HandlerFunc{http.MethodGet: o.Metrics.ServeHTTP}
@@ -127,7 +155,7 @@ func Handler(m Member, o Options) http.Handler {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if refused := Guard(w, r, h.member, h.options.Hosts...); refused != nil {
+	if refused := h.guard(w, r); refused != nil {
 		refused.Write(w)
 		return
 	}

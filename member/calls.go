@@ -109,5 +109,8 @@ func (m *Member) Ready(ctx context.Context) error {
 // Metrics is as node.Node.Metrics: the counters of the node.
 func (m *Member) Metrics() node.Metrics { return m.node.Metrics() }
 
+// Decisions is as node.Node.Decisions.
+func (m *Member) Decisions(after uint64) []node.Decision { return m.node.Decisions(after) }
+
 // WriteTrace is as node.Node.WriteTrace: it writes the latest decisions of this member.
 func (m *Member) WriteTrace(w io.Writer) error { return m.node.WriteTrace(w) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -50,6 +51,23 @@ func (n *Node) WriteTrace(w io.Writer) error {
 		end.Text = ended.Error()
 	}
 	return errors.Join(err, lines.Encode(end), buffered.Flush())
+}
+
+// Decision is a trace event of this member.
+type Decision struct {
+	Number uint64    // its place among all since the start of the process, from 1
+	At     time.Time // by this member's clock
+	raft.TraceEvent
+}
+
+// Decisions returns the latest decisions after the one with this number, oldest first: those of WriteTrace, up to 4,096. It does
+// not wait for the loop. Any goroutine may call it, even after the node has ended.
+func (n *Node) Decisions(after uint64) (latest []Decision) {
+	events, first := n.history.since(after)
+	for i, event := range events {
+		latest = append(latest, Decision{Number: first + uint64(i), At: time.Unix(0, event.at), TraceEvent: event.TraceEvent})
+	}
+	return latest
 }
 
 // becomes returns the role to which a decision leads, or "" if the decision does not change the role.

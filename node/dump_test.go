@@ -61,3 +61,21 @@ func notesOf(t *testing.T, n *node.Node) (lines []map[string]any) {
 	}
 	return lines
 }
+
+func TestDecisions_AreNumberedAndComeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rafttest.New(t, 3, newJournal).Leader()
+		all := n.Decisions(0)
+		require.NotEmpty(t, all)
+		for i, d := range all {
+			assert.EqualValues(t, i+1, d.Number)
+		}
+		assert.Equal(t, all[2:], n.Decisions(2))
+		last := uint64(len(all))
+		assert.Empty(t, n.Decisions(last))
+		assert.Empty(t, n.Decisions(last+7), "a number of another process")
+		n.BreakCore()
+		<-n.Done()
+		assert.Equal(t, all, n.Decisions(0)[:last], "after the end, too")
+	})
+}

@@ -18,6 +18,7 @@ type history struct {
 	mu     sync.Mutex
 	events []datedEvent // a ring once it is full
 	next   int
+	count  uint64 // events so far, including those that are not kept any more
 
 	losses     []loss          // latest losses, oldest first
 	reason     string          // reason for the last change
@@ -105,6 +106,7 @@ func (h *history) add(at int64, events []raft.TraceEvent) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.count += uint64(len(events))
 	for _, event := range events {
 		if len(h.events) < traceEventsMax {
 			h.events = append(h.events, datedEvent{event, at})
@@ -120,6 +122,19 @@ func (h *history) all() []datedEvent {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append(append([]datedEvent(nil), h.events[h.next:]...), h.events[:h.next]...)
+}
+
+// since returns the trace events after the first ones, as many as after says, oldest first, and the number of the first one that
+// it returns. It returns only those that are kept.
+func (h *history) since(after uint64) (events []datedEvent, first uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept := uint64(len(h.events))
+	first = max(after, h.count-kept) + 1
+	for n := first; n <= h.count; n++ {
+		events = append(events, h.events[(uint64(h.next)+kept-1-(h.count-n))%kept])
+	}
+	return events, first
 }
 
 // change records why leadership changed, and returns the reason as a sentence. events are those of the Step that changed the

@@ -159,6 +159,12 @@ func (n *Fake[F]) AppVersionMin() uint64 { return n.Status().AppVersionMin }
 // WriteTrace writes nothing.
 func (n *Fake[F]) WriteTrace(io.Writer) error { return nil }
 
+// Decisions returns nothing.
+func (n *Fake[F]) Decisions(uint64) []node.Decision { return nil }
+
+// Metrics returns zeros.
+func (n *Fake[F]) Metrics() node.Metrics { return node.Metrics{} }
+
 // Err returns the error of End.
 func (n *Fake[F]) Err() error {
 	n.mu.Lock()

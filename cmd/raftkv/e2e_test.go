@@ -25,6 +25,7 @@ import (
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/demo/workload"
+	"github.com/coxswain/raft/internal/viewer/browsertest"
 	"github.com/coxswain/raft/storage/storagetest/powercut"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,7 +57,7 @@ func buildAndRun(m *testing.M) int {
 		panic(err)
 	}
 	defer built.Remove()
-	return m.Run()
+	return browsertest.Main(m)
 }
 
 // inFull returns the number of repetitions of a row, or the number of kills. Without fullVariable, it returns otherwise.

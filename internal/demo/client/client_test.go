@@ -30,7 +30,7 @@ func newClient(t *testing.T, handler http.Handler) *client.Client {
 
 func newStore(t *testing.T) (*client.Client, *rafttest.Fake[*kv.Store]) {
 	n := rafttest.NewFake("n1", &kv.Store{})
-	return newClient(t, server.New(n, n.FSM, http.NotFoundHandler())), n
+	return newClient(t, server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})), n
 }
 
 func TestClient_DoesWhatTheServerOffers(t *testing.T) {
@@ -97,7 +97,7 @@ func TestClient_TellsWhatWasNotSentFromWhatWasNotAnswered(t *testing.T) {
 // A leader of an earlier release has to be asked itself: the member that was asked names it.
 func TestClient_GoesToTheLeader(t *testing.T) {
 	n := rafttest.NewFake("n1", &kv.Store{})
-	leader := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
+	leader := httptest.NewServer(server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}))
 	defer leader.Close()
 	follower, fake := newStore(t)
 	fake.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n1", Meta: leader.URL + "/"}})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coxswain/raft"
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/kv"
 	"github.com/coxswain/raft/internal/demo/server"
 	"github.com/coxswain/raft/internal/files"
@@ -68,12 +69,12 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (started bool, 
 	}
 	o.warnOfKind(cfg.Logger)
 	cfg.Logger.Info("started, listening", "members", m.TCP().Addr().String(),
-		"clients", "http://"+listener.Addr().String(), "data", o.Data)
+		"clients", "http://"+listener.Addr().String(), "page", "http://"+listener.Addr().String()+admin.LivePath, "data", o.Data)
 	unused := func() string { return o.unusedPeers(cfg.Initial, m.Members()) }
 	if why := unused(); why != "" {
 		cfg.Logger.Warn("the command line has other addresses than the store", "reason", why)
 	}
-	return true, serve(ctx, m, server.New(withPeers{m, unused}, store, metricsHandler(m), o.urls()...), listener, cfg.Logger)
+	return true, serve(ctx, m, server.New(withPeers{m, unused}, store, admin.Options{Metrics: metricsHandler(m), Origins: o.PageOrigins}, o.urls()...), listener, cfg.Logger)
 }
 
 // warnOfKind warns if the store keeps its log in another way than the command line says.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -48,6 +49,8 @@ type Options struct {
 	// Advertise is the "host:port" for the other members, and URL is the base URL for clients. A member whose entry in the
 	// configuration differs has it corrected. With Founders, Seeds or Join, RaftAddr and HTTPAddr are their defaults.
 	Advertise, URL string
+	// PageOrigins are further origins whose pages may read the events of this member: see admin.Options.
+	PageOrigins []string
 	// ElectionTimeout is that of node.Config.
 	ElectionTimeout time.Duration
 	// Without lists preferences that this member does without: news, successors, priorities. See node.Config.Preferences.
@@ -202,6 +205,11 @@ func (o Options) config() (library.Config, error) {
 	errs = append(errs, unresolved, o.checkLog(), unknown)
 	if hclog.LevelFromString(o.LogLevel) == hclog.NoLevel {
 		errs = append(errs, fmt.Errorf("--log-level %q: use trace, debug, info, warn, error or off", o.LogLevel))
+	}
+	for _, origin := range o.PageOrigins {
+		if u, err := url.Parse(origin); err != nil || !api.IsURL(origin) || u.Scheme+"://"+u.Host != origin {
+			errs = append(errs, fmt.Errorf("--page-origin %q: write https://host or https://host:port, as the browser shows it", origin))
+		}
 	}
 	if given := countSet(o.TLSCert, o.TLSKey, o.TLSCA); given != 0 && given != 3 {
 		errs = append(errs, errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three or none"))

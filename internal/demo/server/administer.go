@@ -92,6 +92,7 @@ var commands = []string{
 	"an empty directory", "an empty --data directory",
 	"Config.SnapshotReserveBytes", "--snapshot-reserve-bytes",
 	"the name in its URL, or one in Options.Hosts", "or the name in its URL, which --url and raftkv members address set",
+	"list this origin in Options.Origins", "start the members with --page-origin",
 	"the documentation of admin.Change shows what a change holds", "raftkv members --help shows the commands that send changes",
 	"the documentation of raft.Change", "raftkv members --help",
 	"the documentation of raft.Priority", "raftkv members priority --help",

@@ -33,7 +33,7 @@ func (n *backingUp) Backup(ctx context.Context, w io.Writer) (raft.EntryID, erro
 
 func TestBackup_ThatFailsNeverLooksComplete(t *testing.T) {
 	n := &backingUp{Fake: rafttest.NewFake("n1", &kv.Store{})}
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	listening := httptest.NewUnstartedServer(handler)
 	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
 	listening.Start()

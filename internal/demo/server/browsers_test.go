@@ -63,7 +63,7 @@ func browsed(t *testing.T) (n *touched, port string, answers chan string) {
 	t.Helper()
 	n = &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetMembers(threeVoters())
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	answers = make(chan string, 100)
 	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := httptest.NewRecorder()
@@ -182,7 +182,7 @@ func TestBrowser_AnswersAreForNoPage(t *testing.T) {
 func TestBrowser_HeadersDecide(t *testing.T) {
 	n := &touched{Fake: rafttest.NewFake("n1", &kv.Store{})}
 	n.SetMembers(threeVoters())
-	handler := server.New(n, n.FSM, http.NotFoundHandler(), "http://n1.kv.example:4001", "http://:4001", "")
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}, "http://n1.kv.example:4001", "http://:4001", "")
 	for host, want := range map[string]admin.Code{"n1.kv.example": "", "127.0.0.1:4001": "", "evil.example:4001": admin.WrongHost} {
 		for _, c := range append(changes[:len(changes):len(changes)], struct{ method, path, body string }{"GET", "/nope", ""}) {
 			w, r := httptest.NewRecorder(), direct(t.Context(), c.method, c.path, c.body)

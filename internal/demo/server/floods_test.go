@@ -125,7 +125,7 @@ func TestBody_TheOneThatArrivesLongestMakesRoom(t *testing.T) {
 
 // serve returns a function that connects to a server of the node. It returns the client's end of the connection.
 func serve(t *testing.T, n *rafttest.Fake[*kv.Store]) (dial func() net.Conn) {
-	web := server.New(n, n.FSM, http.NotFoundHandler()).HTTP()
+	web := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}).HTTP()
 	listener := &pipes{conns: make(chan net.Conn)}
 	go func() { _ = web.Serve(listener) }()
 	t.Cleanup(func() { _ = web.Close() })

@@ -74,15 +74,16 @@ type Server struct {
 	running  chan struct{}      // a semaphore of RequestsMax
 	bodies   transfers
 	replies  transfers
-	draining atomic.Bool  // connections are closed after their next answers
-	open     atomic.Int64 // connections
+	draining atomic.Bool   // connections are closed after their next answers
+	leaving  chan struct{} // closed with it: ends what does not end by itself
+	open     atomic.Int64  // connections
 }
 
-// New returns the server of a member. The handler metrics answers /metrics. The server answers requests for IP addresses and
+// New returns the server of a member. It sets Hosts and CheckChange of the options. The server answers requests for IP addresses and
 // for names of loopback. It also answers requests for the names in the given URLs and in the URLs of the configuration.
-func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server {
+func New(n Node, store *kv.Store, o admin.Options, urls ...string) *Server {
 	s := &Server{
-		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax),
+		node: n, store: store, id: string(n.Status().ID), running: make(chan struct{}, RequestsMax), leaving: make(chan struct{}),
 		bodies:  transfers{countMax: BodiesMax, bytesMax: BodiesBytesMax},
 		replies: transfers{countMax: RepliesMax, bytesMax: RepliesBytesMax},
 	}
@@ -91,11 +92,13 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 			s.hosts = append(s.hosts, u.Host)
 		}
 	}
-	s.admin = admin.Handler(n, admin.Options{Metrics: metrics, Hosts: s.hosts, CheckChange: s.checkChange})
+	o.Hosts, o.CheckChange = s.hosts, s.checkChange
+	s.admin = admin.Handler(n, o)
 	s.routes = map[string]handler{
 		api.KeysPath:     methods(methodTable{http.MethodGet: s.list}),
 		api.SessionPath:  methods(methodTable{http.MethodPost: s.openSession}),
 		admin.StatusPath: methods(methodTable{http.MethodGet: s.status}),
+		"/":              methods(methodTable{http.MethodGet: toPage}),
 	}
 	for _, path := range []string{admin.HealthPath, admin.ReadyPath, admin.SnapshotPath, admin.MetricsPath} {
 		s.routes[path] = s.administer
@@ -109,7 +112,9 @@ func New(n Node, store *kv.Store, metrics http.Handler, urls ...string) *Server 
 // connection is left, or until the context ends. A connection that is closed while it is idle might fail a request that a client
 // sends at that moment.
 func (s *Server) Drain(ctx context.Context) {
-	s.draining.Store(true)
+	if !s.draining.Swap(true) {
+		close(s.leaving)
+	}
 	for s.open.Load() > 0 {
 		select {
 		case <-ctx.Done():
@@ -142,6 +147,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(api.NodeHeader, s.id)
 	if s.draining.Load() {
 		w.Header().Set("Connection", "close")
+	}
+	if isLive(r.URL.Path) {
+		s.live(w, r)
+		return
 	}
 	if refused := admin.Guard(w, r, s.node, s.hosts...); refused != nil {
 		s.deliver(w, r, fail(s.explain(refused)))
@@ -214,7 +223,7 @@ func (s *Server) carryOut(r *http.Request, body []byte) answer {
 	if answers, found := s.routes[r.URL.Path]; found {
 		return answers(r, body)
 	}
-	return fail(api.Errorf(admin.NotFound, "the paths are /kv, /kv/{key}, /session, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /backup, /members",
+	return fail(api.Errorf(admin.NotFound, "the paths are /live, /kv, /kv/{key}, /session, /status, /healthz, /readyz, /metrics, /transfer, /snapshot, /backup, /members",
 		"no such path: %s", r.URL.Path))
 }
 

@@ -34,7 +34,11 @@ type member struct {
 func newMember(t *testing.T, id raft.NodeID) member {
 	t.Helper()
 	n := rafttest.NewFake(id, &kv.Store{})
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	return listening(t, n, server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}))
+}
+
+func listening(t *testing.T, n *rafttest.Fake[*kv.Store], handler *server.Server) member {
+	t.Helper()
 	listening := httptest.NewUnstartedServer(handler)
 	listening.Config, listening.Listener = handler.HTTP(), server.Listener(listening.Listener)
 	listening.Start()
@@ -248,7 +252,7 @@ func (n *asked) ReadIndexWith(ctx context.Context, c raft.Consistency) (raft.Ind
 
 func TestRead_IsAsFreshAsTheRequestAsks(t *testing.T) {
 	n := &asked{Fake: rafttest.NewFake("n1", &kv.Store{})}
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	for given, want := range map[string]raft.Consistency{
 		"": raft.Linearizable, "linearizable": raft.Linearizable, "lease": raft.Lease, "stale=1500ms": raft.Stale(1500 * time.Millisecond),
 	} {
@@ -350,7 +354,7 @@ func (n *blockingNode) Ready(context.Context) error {
 func TestRequest_WaitsForALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rafttest.NewFake("n2", &kv.Store{})
-		handler := server.New(n, n.FSM, http.NotFoundHandler())
+		handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 		do := func(method, path, body string) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, direct(t.Context(), method, path, body))
@@ -393,7 +397,7 @@ func TestRequest_AWriteDoesNotWaitForARead(t *testing.T) {
 		n := slowLeader{rafttest.NewFake("n2", &kv.Store{})}
 		n.SetStatus(node.Status{ID: "n2"})
 		w := httptest.NewRecorder()
-		server.New(n, n.FSM, http.NotFoundHandler()).ServeHTTP(w, direct(t.Context(), "PUT", "/kv/k", "v"))
+		server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}).ServeHTTP(w, direct(t.Context(), "PUT", "/kv/k", "v"))
 		assert.Equal(t, 200, w.Code, w.Body)
 	})
 }
@@ -409,7 +413,7 @@ func TestRequest_AMemberWithoutALeaderSaysWhy(t *testing.T) {
 // A server that drains closes each connection after its next answer, and waits for the clients to leave.
 func TestServer_ClosesConnectionsWhenItDrains(t *testing.T) {
 	n := rafttest.NewFake("n1", &kv.Store{})
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	web := httptest.NewUnstartedServer(nil)
 	web.Config = handler.HTTP()
 	web.Start()
@@ -434,7 +438,7 @@ func TestServer_ClosesConnectionsWhenItDrains(t *testing.T) {
 func TestServer_RefusesMoreRequestsThanItsLimit(t *testing.T) {
 	n := &blockingNode{Fake: rafttest.NewFake("n1", &kv.Store{}), release: make(chan struct{})}
 	n.entered.Add(server.RequestsMax)
-	handler := server.New(n, n.FSM, http.NotFoundHandler())
+	handler := server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	read := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, direct(t.Context(), "GET", "/readyz", ""))

@@ -28,7 +28,7 @@ func withSessions(t *testing.T) (member, *rafttest.Fake[raft.SessionFSM], string
 	status := n.Status()
 	status.Cluster = raft.ClusterID{1}
 	n.SetStatus(status)
-	listening := httptest.NewServer(server.New(n, store, http.NotFoundHandler()))
+	listening := httptest.NewServer(server.New(n, store, admin.Options{Metrics: http.NotFoundHandler()}))
 	t.Cleanup(listening.Close)
 	m := member{Server: listening}
 	var opened api.Session

@@ -41,7 +41,7 @@ func run(t *testing.T, between func(s *store, n int64, w http.ResponseWriter, r 
 	t.Helper()
 	const requests = 3000
 	s := &store{Fake: rafttest.NewFake("n1", &kv.Store{})}
-	s.real = server.New(s, s.FSM, http.NotFoundHandler())
+	s.real = server.New(s, s.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.between = func(n int64, w http.ResponseWriter, r *http.Request) {
@@ -132,7 +132,7 @@ func TestWorkload_FindsLostWrites(t *testing.T) {
 
 func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
 	s := &store{Fake: rafttest.NewFake("n1", &kv.Store{})}
-	s.real = server.New(s, s.FSM, http.NotFoundHandler())
+	s.real = server.New(s, s.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	former := snapshot(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -172,7 +172,7 @@ func TestWorkload_LooksOnceMoreAtEveryKeyThatItKeeps(t *testing.T) {
 func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
 	var mu sync.Mutex
 	old := rafttest.NewFake("n1", &kv.Store{})
-	stale := server.New(old, old.FSM, http.NotFoundHandler())
+	stale := server.New(old, old.FSM, admin.Options{Metrics: http.NotFoundHandler()})
 	verdict, dir := run(t, func(s *store, n int64, w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -197,7 +197,7 @@ func TestWorkload_FindsStaleReadsAndDrawsThem(t *testing.T) {
 
 func TestNextAcknowledged_IsAWriteThatBeganAfterTheMoment(t *testing.T) {
 	n := rafttest.NewFake("n1", &kv.Store{})
-	listening := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
+	listening := httptest.NewServer(server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}))
 	defer listening.Close()
 	w := workload.New(workload.Config{Servers: []string{listening.URL}, Clients: 2, Prefix: "test/", Pause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -21,8 +23,9 @@ const patience = 4 * time.Minute
 
 // Page is an open page.
 type Page struct {
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	received atomic.Int64
 }
 
 // Open writes a page to a file and opens the file. scheme is light or dark. Without Chromium, Open skips the test. An error
@@ -37,9 +40,15 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Page{t, tab(t)}
+	return Show(t, "file://"+path+fragment, scheme)
+}
+
+// Show opens the page of a URL, and waits until its scripts say that it is ready. It is as Open otherwise.
+func Show(t *testing.T, url, scheme string) *Page {
+	t.Helper()
+	p := &Page{t: t, ctx: tab(t)}
 	p.do(chromedp.EmulateViewport(1400, 900))
-	err = chromedp.Listen(p.ctx, func(event any) {
+	err := chromedp.Listen(p.ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
 			t.Errorf("the page failed: %+v", e.ExceptionDetails)
@@ -47,25 +56,38 @@ func Open(t *testing.T, write func(*os.File) error, fragment, scheme string) *Pa
 			if e.Type == runtime.ConsoleAPICalledTypeError {
 				t.Errorf("the page logs an error: %+v", e)
 			}
+		case *network.EventDataReceived:
+			p.received.Add(e.EncodedDataLength)
+		case *network.EventResponseReceived:
+			p.received.Add(int64(e.Response.EncodedDataLength))
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	theme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: theme}); err != nil {
-		t.Fatal(err)
-	}
-	p.do(chromedp.Navigate("file://" + path + fragment))
+	p.Scheme(scheme)
+	p.do(chromedp.Navigate(url))
 	p.Wait(`document.documentElement.dataset.ready === "yes"`)
 	return p
+}
+
+// Received returns how many bytes the page has received so far over the network, headers included.
+func (p *Page) Received() int64 { return p.received.Load() }
+
+// Scheme makes the browser ask for a light or a dark page.
+func (p *Page) Scheme(scheme string) {
+	p.t.Helper()
+	theme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: theme}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // Visit opens the page of a URL. Hosts in the domain "example" resolve to this machine. Without Chromium, Visit skips the
 // test.
 func Visit(t *testing.T, url string) *Page {
 	t.Helper()
-	p := &Page{t, tab(t)}
+	p := &Page{t: t, ctx: tab(t)}
 	p.do(chromedp.Navigate(url))
 	return p
 }

@@ -40,7 +40,7 @@ func newDemo(t *testing.T) *rafttest.Fake[*kv.Store] {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", t.TempDir())
 	n := rafttest.NewFake("n1", &kv.Store{})
-	listening := httptest.NewServer(server.New(n, n.FSM, http.NotFoundHandler()))
+	listening := httptest.NewServer(server.New(n, n.FSM, admin.Options{Metrics: http.NotFoundHandler()}))
 	t.Cleanup(listening.Close)
 	require.NoError(t, client.Place{PID: os.Getpid(), Servers: []string{listening.URL}}.Save())
 	return n

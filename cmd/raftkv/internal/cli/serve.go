@@ -81,6 +81,8 @@ func newServe(streams Streams) *cobra.Command {
 	joinFlags(flags, &o)
 	flags.StringSliceVar(&o.Via, "via", nil,
 		"addresses to dial members at instead of their own, as id=host:port or host:port=host:port: a proxy or a tunnel")
+	flags.StringSliceVar(&o.PageOrigins, "page-origin", nil,
+		"further origins, as https://ops.example, at which people open the page of a member: of a proxy, for instance")
 	flags.DurationVar(&o.ElectionTimeout, "election-timeout", 150*time.Millisecond,
 		"silence of the leader before another one is elected, the same on all members: ten times the slowest usual "+
 			"round trip or synced write, whichever is more (1s or more between regions). If it is shorter, leaders are lost; if "+
