@@ -299,8 +299,12 @@ func testBadInput(t *testing.T, s *service) {
 	assert.Contains(t, string(refusal), admin.WrongHost)
 }
 
-// A member exports every metric that the alerts and the dashboard use.
+// A member exports every metric that the alerts and the dashboard use, and has a page for people.
 func testMetrics(t *testing.T, s *service) {
+	page, status, err := s.ask(t.Context(), http.MethodGet, s.admin[1], admin.LivePath)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	assert.Contains(t, page, "<html")
 	exported, _, err := s.ask(t.Context(), http.MethodGet, s.admin[1], "/metrics")
 	require.NoError(t, err)
 	for _, file := range []string{"../../docs/alerts.yaml", "../../docs/dashboard.json"} {
