@@ -75,9 +75,9 @@ func (k *checker) checkStart(n *node, out *raft.Output) {
 	k.checkLogShape(n)
 	if before.Term > 0 {
 		k.checkOneCluster(n)
+		k.checkBelongs(n, n.disk.cluster())
 	}
 	k.checkCommit(n, &before)
-	k.checkBelongs(n, n.disk.cluster())
 	k.checkConfiguration(n, nil, out)
 	n.seen.policy.recordWrite(out)
 }
