@@ -88,7 +88,7 @@ export class Cluster {
     on("happened", (list) => list.forEach((h) => this.add(m.id, h)));
     on("demo", (patch) => {
       this.demo = merge(whole ? {} : this.demo, patch);
-      whole = false;
+      whole = m.broken = false;
       this.learnDemo();
     });
     source.onerror = () => {
@@ -260,9 +260,11 @@ export class Cluster {
 
   // diagnose asks a member for what the doctor finds: soon after the members' own findings have changed, and from time to time.
   async diagnose() {
-    const told = JSON.stringify(Array.from(this.members.values(), (m) => [m.id, m.speaks(), m.speaks() && m.status ? [m.status.findings, m.status.role] : 0]));
+    const found = (m) => (m.status.findings || []).map((f) => [f.verdict, f.member]);
+    const told = JSON.stringify(Array.from(this.members.values(), (m) => [m.id, m.speaks() && m.status ? [found(m), m.status.role] : 0]));
     const age = performance.now() - this.asked;
-    if (this.asking || age < (told !== this.told || this.again ? 1200 : 15000)) return;
+    const wrong = this.diagnosis && this.diagnosis.verdict !== "healthy";
+    if (this.asking || age < (told !== this.told || this.again ? 1200 : wrong ? 5000 : 15000)) return;
     const able = Array.from(this.members.values()).filter((m) => m.speaks() && m.origin);
     const best = this.best();
     const m = able.find((of) => best && of.status === best) || able[0];

@@ -55,16 +55,17 @@ function look(cluster) {
     const local = inDemo.get(id);
     let role = "follower";
     let kind = "";
-    if (!m || !m.origin) [role, kind] = ["has no URL, so this page cannot ask it", "gone"];
+    let short = "";
+    if (!m || !m.origin) [role, kind, short] = ["has no URL, so this page cannot ask it", "gone", "no URL"];
     else if (!speaks) [role, kind] = [m.heard || performance.now() - m.since > 2500 ? "does not answer" : "connecting", "gone"];
     else if (status.error) [role, kind] = ["has ended", "gone"];
     else if (status.role === "leader") [role, kind] = ["leader", "leader"];
     else if (status.role !== "follower") [role, kind] = ["asks for votes", "asks"];
-    else if (entry && entry.kind === "learner") [role, kind] = [entry.standing === "joins" ? "joins, catches up" : "learner", "learner"];
+    else if (entry && entry.kind === "learner") [role, kind] = [entry.standing === "joins" ? "catches up" : "learner", "learner"];
     else if (!status.leader) [role, kind] = ["hears no leader", "asks"];
-    if (local && local.state === "cut") role = kind === "gone" ? role : `cut off, ${role}`;
+    if (local && local.state === "cut") [role, short] = [kind === "gone" ? role : `cut off, ${role}`, "cut off"];
     else if (local && local.state !== "running") [role, kind] = [local.state, "gone"];
-    return { id, m, status, speaks, entry, role, kind, local };
+    return { id, m, status, speaks, entry, role, kind, short: short || role, local };
   });
   return { best, members };
 }
@@ -118,13 +119,16 @@ export class View {
     put(byID("lost"), grouped(d.lost), d.lost ? "some" : "none");
     put(byID("unknown"), grouped(d.unknown));
     const said = d.said && d.said[d.said.length - 1];
-    if (said && said.number !== this.lastSaid) {
+    if (said && (said.number !== this.lastSaid || this.ended)) {
       this.lastSaid = said.number;
       put(byID("said"), said.says);
     }
-    const leads = this.seen.members.some((s) => s.kind === "leader");
+    const ended = (this.ended = this.cluster.own.broken);
+    if (ended) put(byID("said"), "The demo has ended, or its process does not answer.");
+    else if (this.lastSaid === undefined) put(byID("said"), "Break something, and watch who takes over.");
+    const leads = !ended && this.seen.members.some((s) => s.kind === "leader");
     byID("kill-leader").disabled = !leads;
-    byID("restart-all").disabled = !d.members.some((of) => of.state !== "running" && of.state !== "removed");
+    byID("restart-all").disabled = ended || !d.members.some((of) => of.state !== "running" && of.state !== "removed");
     byID("add").disabled = !leads;
   }
 
@@ -173,7 +177,7 @@ export class View {
       const node = this.nodes.get(s.id);
       put(node.g, undefined, s.kind);
       put(node.id, s.id.length > 7 ? `${s.id.slice(0, 6)}…` : s.id);
-      put(node.role, s.role.length > 18 ? "not asked" : s.role);
+      put(node.role, s.short);
     }
   }
 
@@ -240,7 +244,7 @@ export class View {
     const status = s.status || {};
     put(card.term, s.status ? status.term : "–");
     put(card.commit, s.status ? grouped(status.commit) : "–");
-    const lag = s.entry && best && best.role === "leader" && best.id !== s.id ? Math.max(0, best.last - (s.entry.match || 0)) : s.status && best ? Math.max(0, best.last - status.last) : 0;
+    const lag = s.entry && best && best.role === "leader" && best.id !== s.id ? Math.max(0, best.last - (s.entry.match || s.status?.last || 0)) : s.status && best ? Math.max(0, best.last - status.last) : 0;
     put(card.lag, s.status ? grouped(lag) : "–");
     put(card.age, s.speaks ? (status.age_ms ? `${(status.age_ms / 1000).toFixed(1)} s` : "–") : s.m && s.m.heard ? lasting(performance.now() - s.m.heard) : "–");
     const share = (index) => `${to > from ? Math.max(0, Math.min(100, (100 * (index - from)) / (to - from))) : 0}%`;
@@ -279,6 +283,8 @@ export class View {
       button.type = "button";
       button.dataset.act = name;
       button.setAttribute("aria-label", `${labels[name]} ${s.id}`);
+      if (name === "replace") button.title = "Empty its disk: it joins anew, and takes its former place";
+      if (name === "cut") button.title = "Lose all messages between it and the other members";
       button.addEventListener("click", () => this.act(name, s.id));
       return button;
     }));
@@ -366,7 +372,7 @@ export class View {
 }
 
 const labels = {
-  kill: "Kill", freeze: "Freeze", resume: "Resume", cut: "Cut off", heal: "Reconnect", restart: "Restart", replace: "Lose its disk", remove: "Remove",
+  kill: "Kill", freeze: "Freeze", resume: "Resume", cut: "Cut off", heal: "Reconnect", restart: "Restart", replace: "Replace", remove: "Remove",
 };
 
 // hears reports whether a member hears another one; null: nobody knows.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(leaks.Main(m.Run))
 	case "obedient": // ends when its input ends
 		fmt.Println("began")
-		<-local.UntilInputEnds(context.Background(), os.Stdin).Done()
+		<-local.UntilInputEnds(context.Background(), os.Stdin, nil).Done()
 		fmt.Println("ended")
 	case "stubborn":
 		fmt.Println("began")
@@ -173,7 +173,7 @@ func TestLayout_RefusesABadFile(t *testing.T) {
 
 func TestUntilInputEnds_GivesTheReason(t *testing.T) {
 	in, out := io.Pipe()
-	ctx := local.UntilInputEnds(t.Context(), bufio.NewReader(in))
+	ctx := local.UntilInputEnds(t.Context(), bufio.NewReader(in), nil)
 	require.NoError(t, ctx.Err())
 	require.NoError(t, out.Close())
 	<-ctx.Done()
