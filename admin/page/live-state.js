@@ -177,7 +177,7 @@ export class Cluster {
       for (const [id, standing] of standings) {
         const was = this.standings.get(id);
         if (was === standing) continue;
-        this.note(id, "member", was ? words[standing] || standing : standing === "voter" ? "joined, and votes" : "joins: it catches up first");
+        this.note(id, "member", (was ? words : arrivals)[standing] || standing);
       }
       for (const id of this.standings.keys()) {
         if (!standings.has(id)) this.note(id, "member", "has left the cluster");
@@ -284,6 +284,8 @@ export class Cluster {
     this.changed(null);
   }
 }
+
+const arrivals = { voter: "joined, and votes", learner: "joined as a learner", joins: "joins: it catches up first" };
 
 const words = {
   voter: "votes now", learner: "is a learner now", joins: "joins: it catches up first", enters: "is about to vote", leaves: "is about to leave",

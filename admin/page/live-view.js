@@ -43,7 +43,7 @@ function look(cluster) {
   const best = cluster.best();
   const ids = new Set(best ? Object.values(best.members || {}).map((of) => of.id) : []);
   for (const m of cluster.members.values()) {
-    if (m.id) ids.add(m.id);
+    if (m.id && (m.speaks() || !best || best.role !== "leader")) ids.add(m.id); // a member that has left is gone
   }
   const inDemo = new Map(cluster.demo ? cluster.demo.members.map((of) => [of.id, of]) : []);
   const shown = Array.from(ids).filter((id) => inDemo.get(id)?.state !== "removed").sort(byName);
@@ -99,7 +99,10 @@ export class View {
     put(byID("title"), name ? `Cluster ${name}` : "Live cluster");
     document.title = name ? `${name} – live cluster` : "Live cluster";
     let lead = (best && best.leader_reason) || "";
-    if (lead && best.leader && best.leader_since) lead += ` (${lasting(Date.now() - best.leader_since)} ago)`;
+    if (lead && best.leader && best.leader_since) {
+      const since = lasting(Date.now() - best.leader_since);
+      lead += lead.includes("took over") ? ` (${since} ago)` : `, for ${since}`;
+    }
     if (best && best.tolerance) lead += `. ${capital(best.tolerance.replace(/^none: /, "it survives no further failure: "))}.`;
     if (best && best.missing) lead += ` It waits: ${best.missing.join("; ")}.`;
     if (!best) lead = silent ? "No member answers this page. It goes on by itself once one of them does." : "Waiting for the first answer of a member …";
@@ -237,7 +240,7 @@ export class View {
     put(card.role, s.role);
     const turn = s.speaks && best ? (best.successors || []).indexOf(s.id) : -1;
     const notes = [];
-    if (turn >= 0) notes.push(turn === 0 ? "would take over" : `takes over if ${best.successors.slice(0, turn).join(", ")} cannot`);
+    if (turn >= 0) notes.push(turn === 0 ? "would take over" : turn === 1 ? `takes over if ${best.successors[0]} cannot` : `${turn + 1}${turn === 2 ? "rd" : "th"} in line`);
     const priority = s.entry && s.entry.priority;
     if (priority !== undefined && priority !== null && priority !== 1) notes.push(priority === 0 ? "never leads" : `priority ${priority}`);
     put(card.next, notes.join(" · "));

@@ -45,7 +45,7 @@ func (p livePage) press(button, id string) {
 func TestLive_ThePageGoesOnWhenTheMemberThatServesItDies(t *testing.T) {
 	c, leader := startCluster(t)
 	c.write()
-	p := livePage{browsertest.Show(t, leader.URL()+"/", "light")}
+	p := livePage{browsertest.Show(t, strings.Replace(leader.URL(), "127.0.0.1", "localhost", 1)+"/", "light")}
 	p.role(leader.ID, "leader")
 	p.Wait("document.querySelectorAll('td.yes').length === 6")
 	p.verdict("healthy")

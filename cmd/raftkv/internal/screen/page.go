@@ -68,7 +68,7 @@ func openPage() (*page, error) {
 	}
 	routes := http.NewServeMux()
 	for path := range admin.Page {
-		routes.HandleFunc("GET "+path, admin.ServePage)
+		routes.HandleFunc("GET "+path, p.page)
 	}
 	routes.Handle("GET /{$}", http.RedirectHandler(admin.LivePath, http.StatusFound))
 	routes.HandleFunc("GET "+admin.EventsPath, p.events)
@@ -103,6 +103,15 @@ func guarded(h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// page answers with a file of the page. The members know the page by one origin.
+func (p *page) page(w http.ResponseWriter, r *http.Request) {
+	if "http://"+r.Host != p.origin() {
+		http.Redirect(w, r, p.origin()+r.URL.Path, http.StatusFound)
+		return
+	}
+	admin.ServePage(w, r)
 }
 
 // press lets the loop carry out what a button asks for, and waits until it has begun.
