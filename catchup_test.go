@@ -142,6 +142,32 @@ func TestCatchUp_IsJudgedAnew(t *testing.T) {
 	}
 }
 
+// A voter may lag. If it is demoted, its rounds from before it got its vote say nothing.
+func TestCatchUp_OfADemotedVoterBeginsAnew(t *testing.T) {
+	c := caughtUp(t)
+	c.change(promote("d"))
+	for range 3 {
+		c.hold("bcd")
+	}
+	require.Len(t, c.Status().Config.Voters(), 4)
+	for range 3 { // d lags
+		c.propose("x")
+		c.hold("bc")
+	}
+	c.change(raft.Change{Demote: []raft.Peer{{ID: "d"}}})
+	c.hold("bc")
+	c.hold("bc")
+	require.Zero(t, c.progress("d").Votes)
+	require.Less(t, c.progress("d").Match, c.Status().Commit)
+	require.Equal(t, "replicate", c.progress("d").State)
+	assert.False(t, c.progress("d").CatchUp.Ready)
+	c.change(promote("d"))
+	c.hold("bc")
+	assert.False(t, c.Status().Config.Joint(), "d lags still")
+	c.hold("d")
+	assert.True(t, c.Status().Config.Joint())
+}
+
 // A member must also acknowledge the entry with which a change begins in time. This holds even if the leader's process sleeps
 // right after it has appended the entry.
 func TestCatchUp_TheRoundOfTheChangeBeginsWithItsEntry(t *testing.T) {

@@ -167,7 +167,9 @@ func (c *Core) follow(l *leader, run ConfigRun, roundTrip Time) {
 	l.votes = config.VotesIn(c.self)
 	for i := range l.peers {
 		p := &l.peers[i]
-		p.votes = config.VotesIn(p.peer)
+		if p.votes = config.VotesIn(p.peer); p.votes != 0 {
+			p.joins.endRounds()
+		}
 		switch {
 		case config.includes(p.peer):
 			p.departs = 0
@@ -256,6 +258,10 @@ type catchUp struct {
 	from    Index // match when entries were last sent to it anew: in this round
 	fromAt  Time  // when that was
 }
+
+// endRounds forgets how prompt a member was before it got its vote. If it loses the vote, it may have lagged meanwhile, so it
+// catches up anew before it gets another one.
+func (r *catchUp) endRounds() { r.running, r.prompt = false, false }
 
 // advanceRounds continues the rounds of all members without a vote.
 func (c *Core) advanceRounds() {

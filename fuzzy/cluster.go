@@ -336,7 +336,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 	}
 	m, ok := d.Message.message, true
 	if c.live == nil && !c.lulls.resting() && c.wire.Chance(c.net.Faults.Misdeliver) {
-		m = c.strayed(m)
+		m = c.strayed(n, m)
 	}
 	if c.wire.Chance(c.profile.Node.Codec) || d.Corrupt {
 		if m, ok = c.recode(m, d.Corrupt); !ok {
@@ -368,8 +368,10 @@ func (n *node) receive(e envelope) {
 }
 
 // strayed changes a message so that it comes from a stranger. The stranger is either another cluster, or a sender in a newer
-// term that no configuration names. In the second case the message is a reply, or a vote request with an empty log.
-func (c *cluster) strayed(m raft.Message) raft.Message {
+// term that no configuration names. In the second case the message is a reply, or a vote request with an empty log. Another
+// cluster does not hold this cluster's entry 1, unless it was recovered from it. A member that is brought that entry with the id
+// of another cluster would therefore take it for the recovered one, and stay in it.
+func (c *cluster) strayed(to *node, m raft.Message) raft.Message {
 	stranger := m
 	stranger.From.Incarnation = ^m.From.Incarnation
 	stranger.Term += 1 + raft.Term(c.wire.IntN(3))
@@ -383,7 +385,9 @@ func (c *cluster) strayed(m raft.Message) raft.Message {
 			return stranger
 		}
 	}
-	m.Cluster = foreign(m.Cluster)
+	if r, ok := m.Body.(raft.AppendRequest); !ok || r.Prev.Index > 0 || to.status.Cluster != (raft.ClusterID{}) {
+		m.Cluster = foreign(m.Cluster)
+	}
 	return m
 }
 

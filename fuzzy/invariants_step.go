@@ -49,7 +49,7 @@ func (k *checker) checkConversation(n *node, before *raft.CoreStatus, events []r
 	k.checkElectionTimer(n, before, out)
 	k.checkNotEarly(n, before, out)
 	k.checkPreVotes(n, before, events, out, heard)
-	n.seen.recordRequest(events)
+	n.seen.recordDenied(events, out)
 	k.checkWait(n, before, out)
 	k.checkPatience(n, before, events, out)
 	k.checkMayWork(n)

@@ -127,7 +127,7 @@ func (k *checker) checkPreVotes(n *node, before *raft.CoreStatus, events []raft.
 			}
 			term, asked := asks(events, list[i].To, grant.ID)
 			if term == 0 && w.news == w.now { // it answers again what it has denied
-				term, asked = asks(w.wooed, list[i].To, grant.ID)
+				term, asked = asks(w.denied, list[i].To, grant.ID)
 			}
 			if !cut && older(asked, before.Last) || term+1 < before.Term {
 				k.broken("N26", "%s, in term %d with a log up to %v, grants %s a pre-vote in term %d with a log up to %v",

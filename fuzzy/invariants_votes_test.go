@@ -69,6 +69,32 @@ func TestInvariants_OfVotesNoticeTheirBreach(t *testing.T) {
 	}
 }
 
+// The news that its leader has ended makes a member answer again the last request for a pre-vote that it has denied because of
+// that leader, and no other request.
+func TestInvariants_NewsAnswersTheDeniedAgain(t *testing.T) {
+	for _, denied := range []bool{true, false} {
+		c, other, n := running(t)
+		before, again := n.status, raft.Output{}
+		n.seen.now = n.now().Mono
+		n.seen.news = n.seen.now
+		deny := raft.Output{Trace: []raft.TraceEvent{{Kind: raft.TracePreVoteDenied, Peer: other.id, Reason: raft.DeniedOldLog, ID: before.Last}}}
+		if denied {
+			deny.Trace[0].Reason = raft.DeniedHearsLeader
+		}
+		n.seen.recordDenied(preVote(n, other, before.Term, before.Last, &again), &deny)
+		for i := range uint64(10) { // it hears the leader no longer, and grants these
+			later := raft.PreVoteRequest{ID: raft.RPCID{StartCount: 1, Counter: 1<<40 + 1 + i}, Last: before.Last}
+			n.seen.recordDenied(given(message(other, n, before.Term, later)), &raft.Output{})
+		}
+		c.check.checkPreVotes(n, &before, nil, &again, 0)
+		if denied {
+			require.Nil(t, c.failure)
+		} else {
+			expectBreach(t, c, "N26")
+		}
+	}
+}
+
 // If a leader may choose the target of a transfer, it chooses the voter with the longest log.
 func TestInvariants_TheChoiceOfATargetIsChecked(t *testing.T) {
 	for _, out := range []raft.Output{

@@ -35,3 +35,20 @@ func TestPanic_OfACheckerIsNotOneOfTheCore(t *testing.T) {
 		})
 	}
 }
+
+// Misdelivered messages come from a cluster that cannot hold this cluster's entry 1. A member without a cluster would take
+// that for the entry of a recovered cluster.
+func TestRun_NoStrangerBringsEntry1(t *testing.T) {
+	c, lead, joiner := running(t)
+	m := message(lead, joiner, lead.status.Term, raft.AppendRequest{Last: lead.status.Last})
+	m.Cluster = lead.status.Cluster
+	cluster := joiner.status.Cluster
+	for range 100 {
+		joiner.status.Cluster = cluster
+		if got := c.strayed(joiner, *m); got.Cluster == m.Cluster {
+			assert.Equal(t, raft.VoteRequest{}, got.Body, "a member of a cluster may get anything")
+		}
+		joiner.status.Cluster = raft.ClusterID{}
+		assert.Equal(t, m.Cluster, c.strayed(joiner, *m).Cluster)
+	}
+}

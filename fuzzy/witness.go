@@ -17,7 +17,7 @@ type witness struct {
 	beat         raft.Time               // when it last heard a leader of its term or a later one; 0: never
 	reign        raft.Term               // the term of that leader
 	leads        raft.Peer               // the leader that it has heard in the present term
-	wooed        []raft.Event            // the last requests for pre-votes before the running step, at most eight
+	denied       []raft.Event            // the last request for a pre-vote that it denied because of its leader, before the running step
 	freed        raft.Time               // when the leader of the term said that it stepped down
 	rested       raft.Time               // when it last heard its leader, voted, campaigned, led, or started
 	rest         raft.Time               // for how long it must not campaign after that
@@ -425,12 +425,21 @@ func (w *witness) recordRead(r reading) {
 	}
 }
 
-// recordRequest keeps the last request for a pre-vote of a step.
-func (w *witness) recordRequest(events []raft.Event) {
-	for _, e := range events {
-		if r, ok := e.(raft.Received); ok {
-			if _, asks := r.Message.Body.(raft.PreVoteRequest); asks {
-				w.wooed = append(w.wooed[max(0, len(w.wooed)-7):], r)
+// recordDenied keeps the last request for a pre-vote that the member denies because of its leader. Its news may make it answer
+// that one again, however many others it has answered since.
+func (w *witness) recordDenied(events []raft.Event, out *raft.Output) {
+	for i := range out.Trace {
+		t := &out.Trace[i]
+		if t.Kind != raft.TracePreVoteDenied || t.Reason != raft.DeniedHearsLeader && t.Reason != raft.DeniedPromised {
+			continue
+		}
+		for _, e := range events {
+			r, ok := e.(raft.Received)
+			if !ok || r.Message.From.ID != t.Peer {
+				continue
+			}
+			if b, ok := r.Message.Body.(raft.PreVoteRequest); ok && b.Last == t.ID {
+				w.denied = []raft.Event{r}
 			}
 		}
 	}

@@ -62,6 +62,8 @@ var memberChanges = []Mutant{
 		value("membership.go", `(!r.running || c.now.Mono-r.since <= c.roundMax(p))`, `true`)).or("CatchUp_ARoundThatTakesTooLong"),
 	newer("M120", "a learner has caught up once it holds what the log held when the round began", "once it holds all but the last entry", "N67",
 		value("membership.go", `p.match >= r.target`, `p.match+1 >= r.target`)).or("CatchUp_AMemberThatLagsWaits"),
+	newer("M310", "a demoted voter catches up anew", "it is ready if it was when it got its vote", "N67",
+		value("membership.go", `p.votes != 0`, `false`)).or("CatchUp_OfADemotedVoter"),
 	newer("M121", "the transfer of a leader that leaves answers no request", "it answers a request that nobody made", "L9",
 		value("transfer.go", `!t.own`, `true`)),
 	newer("M122", "a removed member cannot read through the leader", "it may wait for an entry that it never gets", "L9",
