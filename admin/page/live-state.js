@@ -219,6 +219,7 @@ export class Cluster {
     const at = this.happened.findIndex((other) => other.at <= h.at);
     this.happened.splice(at < 0 ? this.happened.length : at, 0, { id, at: h.at, kind: h.kind, says: h.says, key });
     this.happened.length = Math.min(this.happened.length, happenedMax);
+    if (this.known.size > 10 * happenedMax) this.known = new Set(this.happened.map((other) => other.key));
   }
 
   note(id, kind, says) {

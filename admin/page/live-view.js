@@ -62,6 +62,7 @@ function look(cluster) {
     else if (status.role === "leader") [role, kind] = ["leader", "leader"];
     else if (status.role !== "follower") [role, kind] = ["asks for votes", "asks"];
     else if (entry && entry.kind === "learner") [role, kind] = [entry.standing === "joins" ? "catches up" : "learner", "learner"];
+    else if (!status.bootstrapped) [role, kind] = ["waits for others", "asks"];
     else if (!status.leader) [role, kind] = ["hears no leader", "asks"];
     if (local && local.state === "cut") [role, short] = [kind === "gone" ? role : `cut off, ${role}`, "cut off"];
     else if (local && local.state !== "running") [role, kind] = [local.state, "gone"];
@@ -98,13 +99,12 @@ export class View {
     const silent = !best && members.some((s) => s.m && s.m.heard);
     put(byID("title"), name ? `Cluster ${name}` : "Live cluster");
     document.title = name ? `${name} – live cluster` : "Live cluster";
-    let lead = (best && best.leader_reason) || "";
+    let lead = (best && capital(best.leader_reason || "")) || "";
     if (lead && best.leader && best.leader_since) {
       const since = lasting(Date.now() - best.leader_since);
       lead += lead.includes("took over") ? ` (${since} ago)` : `, for ${since}`;
     }
     if (best && best.tolerance) lead += `. ${capital(best.tolerance.replace(/^none: /, "it survives no further failure: "))}.`;
-    if (best && best.missing) lead += ` It waits: ${best.missing.join("; ")}.`;
     if (!best) lead = silent ? "No member answers this page. It goes on by itself once one of them does." : "Waiting for the first answer of a member …";
     put(byID("lead"), lead);
     const d = this.cluster.diagnosis;
@@ -310,8 +310,8 @@ export class View {
       mean.push([second, took && took.mean]);
       most.push([second, took && took.most]);
     }
-    draw(byID("rate-plot"), to, [{ points: rate, colour: "--lead", filled: true }], "");
-    draw(byID("latency-plot"), to, [{ points: mean, colour: "--lead", filled: true }, { points: most, colour: "--ask", dashed: true }], " ms");
+    draw(byID("rate-plot"), to, [{ points: rate, colour: "--lead", filled: true }], "", 10);
+    draw(byID("latency-plot"), to, [{ points: mean, colour: "--lead", filled: true }, { points: most, colour: "--ask", dashed: true }], " ms", 1);
     const last = rate[rate.length - 1];
     put(byID("rate"), last ? grouped(last[1]) : "–");
     const took = latency(around(to - 1));
@@ -333,7 +333,7 @@ export class View {
   }
 
   doctor({ best }) {
-    const d = this.cluster.diagnosis;
+    const d = best ? this.cluster.diagnosis : null; // an old one tells nothing
     const list = byID("findings");
     const key = d ? JSON.stringify([d.findings, d.by]) : String(Boolean(best));
     put(byID("verdict"), d ? d.verdict : "–", d ? d.severity || "healthy" : "");

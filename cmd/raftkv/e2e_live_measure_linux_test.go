@@ -11,7 +11,7 @@ import (
 )
 
 // What an open page costs the members and the network, at rest and under load.
-func TestLive_WhatAnOpenPageCosts(t *testing.T) {
+func TestMeasure_AnOpenPage(t *testing.T) {
 	if os.Getenv(fullVariable) == "" {
 		t.Skip("it takes three minutes: make measure")
 	}
