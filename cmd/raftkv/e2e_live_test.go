@@ -119,6 +119,10 @@ func TestLive_EachButtonOfTheDemo(t *testing.T) {
 	p.says("n4 was removed after ")
 	p.Wait("document.querySelector('[data-member=n4]') === null")
 	assert.Equal(t, "0", p.Text("#lost"))
+	p.Wait("Number(document.getElementById('rate').textContent) > 0 && document.getElementById('latency').textContent.includes('p99')")
+	p.Wait("Array.from(document.querySelectorAll('.member .next')).some((e) => e.textContent === 'would take over')")
+	p.Resize(390, 900)
+	assert.EqualValues(t, 390, browsertest.Eval[int64](p.Page, "document.documentElement.scrollWidth"), "nothing sticks out on a phone")
 
 	// A page that was not told yet presses a button of a member that is gone.
 	origin := strings.TrimSuffix(url, admin.LivePath)
