@@ -49,11 +49,12 @@ demo: ## three real nodes on this machine; kill the leader and watch (needs only
 hosts: ## three hosts with networks of their own, cut off, restarted and moved while clients write: a quarter of a minute (Linux, root)
 	$(GO) run ./examples/hosts
 
-picture: ## draw docs/results/demo.svg from a real run of the demo whose leader is killed (half a minute; Linux)
+picture: program ## draw docs/results/demo.svg and live.png from real runs of the demo whose leader is killed (a minute and a half; Linux, Chromium)
 	(sleep 12; printf k; sleep 5; printf r; sleep 3; printf q; sleep 4) | \
-		script -qec 'stty cols 130 rows 50; $(GO) run ./cmd/raftkv demo' /dev/null | \
+		script -qec 'stty cols 110 rows 50; $(GO) run ./cmd/raftkv demo' /dev/null | \
 		$(GO) run ./internal/termsvg 'The demo in a terminal: the leader is killed' > docs/results/demo.svg.new
 	mv docs/results/demo.svg.new docs/results/demo.svg
+	RAFTKV_PICTURE='$(CURDIR)/docs/results/live.png' $(TEST) -count=1 -run TestPicture ./cmd/raftkv
 
 # Tests with real processes wait most of the time: with three packages at once, something always computes. The core and the
 # simulators are tested with every invariant of the core on, as -race has it. The pages of the lab, in a browser for a minute, are

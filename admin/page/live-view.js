@@ -99,7 +99,8 @@ export class View {
     const silent = !best && members.some((s) => s.m && s.m.heard);
     put(byID("title"), name ? `Cluster ${name}` : "Live cluster");
     document.title = name ? `${name} – live cluster` : "Live cluster";
-    let lead = (best && capital(best.leader_reason || "")) || "";
+    const reason = (best && best.leader_reason) || "";
+    let lead = members.some(({ id }) => reason.startsWith(`${id} `)) ? reason : capital(reason); // an id stays as it is
     if (lead && best.leader && best.leader_since) {
       const since = lasting(Date.now() - best.leader_since);
       lead += lead.includes("took over") ? ` (${since} ago)` : `, for ${since}`;

@@ -154,3 +154,20 @@ func asked(t *testing.T, method, url, origin string) string {
 	require.NoError(t, err)
 	return fmt.Sprintf("%d %s", answer.StatusCode, body)
 }
+
+// What "make picture" takes for the README: a real run, some seconds after the leader was killed.
+func TestPicture_OfTheLivePage(t *testing.T) {
+	path := os.Getenv("RAFTKV_PICTURE")
+	if path == "" {
+		t.Skip("RAFTKV_PICTURE names no file for the picture: make picture does")
+	}
+	_, url := startDemo(t)
+	p := livePage{browsertest.Show(t, url, "dark")}
+	p.Resize(1080, 760)
+	p.Wait("document.querySelector('.member.leader') !== null && performance.now() > 40e3")
+	p.Click("#kill-leader")
+	p.Wait("/ killed → .* leads, writes stopped .* 0 lost/.test(document.getElementById('said').textContent)")
+	from := browsertest.Eval[float64](p.Page, "performance.now()")
+	p.Wait(fmt.Sprintf("performance.now() > %f", from+4e3))
+	p.Screenshot(path)
+}

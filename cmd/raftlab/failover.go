@@ -220,6 +220,10 @@ func failoverPage(reports string) (text string, pictures map[string]string, err 
 		name := strings.TrimSuffix(filepath.Base(file), ".json") + ".svg"
 		pictures[filepath.Join(reports, name)] = r.SVG()
 		b.WriteString("\n" + r.Markdown("failover/"+name))
+		if !r.Simulated && r.Members == 3 { // for the README
+			r.Results = slices.DeleteFunc(r.Results, func(of failover.Result) bool { return of.Kind != "kill" })
+			pictures[filepath.Join(reports, "kill.svg")] = r.SVG()
+		}
 	}
 	if peers := filepath.Join(reports, peersFile); slices.Contains(files, peers) {
 		err = writePeers(&b, peers)
