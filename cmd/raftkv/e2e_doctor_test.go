@@ -386,6 +386,26 @@ func TestDoctor_TellsWhoMayStop(t *testing.T) {
 	assert.Contains(t, out, `"verdict":"no answer"`)
 }
 
+// The leader hears the two others, which do not reach each other: without it, nobody could lead.
+func TestDoctor_TheOneThatReachesBothMustNotStop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	cut := c.throughLinks("n1", "n3")
+	c.serving()
+	code, _ := c.run("members", "drain", "n1", "--server", c.Nodes[1].URL())
+	require.Zero(t, code)
+	code, _ = c.run("members", "drain", "n3", "--server", c.Nodes[1].URL())
+	require.Zero(t, code)
+	cut()
+	d := c.diagnosed("link cut")
+	require.Equal(t, "n2", d.Leader().ID)
+	code, out := c.run("doctor", "--may-stop", "n2", "--server", c.Nodes[1].URL())
+	assert.Equal(t, 4, code)
+	assert.Contains(t, out, "no: without n2, n1 and n3 do not reach each other\n")
+	code, out = c.run("doctor", "--may-stop", "n3", "--server", c.Nodes[1].URL())
+	assert.Zero(t, code, out)
+}
+
 // A problem is logged when it begins and when it ends, with its verdict.
 func TestDoctor_TheLogHasTheSameVerdicts(t *testing.T) {
 	t.Parallel()
