@@ -345,7 +345,7 @@ func TestDoctor_TellsWhoMayStop(t *testing.T) {
 	server := []string{"--server", leader.URL()}
 	code, out := c.run(append([]string{"doctor"}, server...)...)
 	assert.Zero(t, code)
-	assert.True(t, strings.HasPrefix(out, "verdict: healthy\nwho hears whom  n1   n2   n3\nn1 hears        -    yes  yes\n"), out)
+	assert.True(t, strings.HasPrefix(out, "verdict: healthy: survives 1 failure\nwho hears whom  n1   n2   n3\nn1 hears        -    yes  yes\n"), out)
 	for _, n := range c.Nodes {
 		code, out = c.run(append([]string{"doctor", "--may-stop", n.ID}, server...)...)
 		assert.Zero(t, code, out)
