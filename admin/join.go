@@ -249,6 +249,7 @@ func (j *joiner) joinSilent() {
 		f := diagnosed(Finding{Verdict: node.VerdictNoAnswer, Member: member, Says: says})
 		if len(j.views) == 0 {
 			f.Severity = node.Outage
+			f.Next = "raftkv doctor --server URL1,URL2,URL3: ask with the URLs of the other members, too; then look whether the processes run"
 		}
 		j.found = append(j.found, f)
 	}
