@@ -157,7 +157,7 @@ var ofTheCluster = []verdict{
 	{Verdict: Verdict{VerdictTimeout, Degraded, true, "The election timeout is shorter than what the disks, the network or the processors need, so leaders are lost.",
 		"restart the members one by one with the longer --election-timeout that the sentence above names"}, beside: findsShortTimeout},
 	{Verdict: Verdict{VerdictNoQuorum, Outage, true, "Fewer than a majority of the voters work together, so nothing can be written.",
-		"start the members that do not count, one by one, until a majority runs"}, beside: findsNoQuorum},
+		"start the members that do not count, each on its own disk, one by one, until a majority runs"}, beside: findsNoQuorum},
 	{Verdict: Verdict{VerdictNoLeader, Outage, true, "A majority of the voters runs, and has no leader.",
 		"wait ten seconds, and run raftkv doctor again; if it lasts, the sentence above says why no member is elected"}, beside: findsNoLeader},
 }
