@@ -113,9 +113,9 @@ single:
 	$(TEST) -race -run '$(WORKERS)' ./fuzzy ./cmd/raftlab
 	cd elections && $(TEST) -race -run '$(WORKERS)' . ./cmd/...
 
-fix: ## format, and rewrite golden lists, scenarios and the README's example: read the diff
+fix: ## format, and rewrite golden lists, scenarios, the README's example and the tutorial's program: read the diff
 	gofmt -w .
-	$(GO) test ./internal/habits ./node ./examples/embed -run 'Golden|README|InJSON' -update
+	$(GO) test ./internal/habits ./node ./examples/embed ./examples/service -run 'Golden|README|InJSON' -update
 	cd elections && $(GO) test . -run Golden -update
 	@if grep -ql datadriven *_test.go; then $(GO) test . -run Scenario -rewrite; fi
 

@@ -131,6 +131,37 @@ func (s *Stored) RecoverAs(m Member, cluster ClusterID, fresh Incarnation, now i
 	return r, nil
 }
 
+// BestSurvivor returns which of the stores, all of one cluster, to recover; -1: none. Of those that hold every entry that one of them
+// knows to be committed, it is the one whose last entry has the highest term, and among those the highest index. The term alone does
+// not suffice: the last entry of a stale leader may be of a later term than a committed one (§5.4.2, Figure 8). A marked store does
+// not count while there is another one, and one that belongs to no cluster never does.
+func BestSurvivor(stores []*Stored) int {
+	best, known := -1, EntryID{}
+	despite := !slices.ContainsFunc(stores, func(s *Stored) bool { return s.survives(false) })
+	for _, s := range stores {
+		if id := s.committed(); s.survives(despite) && id.Index > known.Index {
+			known = id
+		}
+	}
+	for i, s := range stores {
+		l := newLog(s.Log)
+		if s.survives(despite) && l.has(known) && (best < 0 || !upToDate(stores[best].Log.Last, l.Last)) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (s *Stored) survives(despite bool) bool {
+	return s.Cluster() != ClusterID{} && s.Log.Last.Index > 0 && (despite || s.Mark == nil)
+}
+
+// committed returns the last entry that the store knows to be committed.
+func (s *Stored) committed() EntryID {
+	l := newLog(s.Log)
+	return l.id(min(max(s.Commit, l.Base.ID.Index), l.Last.Index))
+}
+
 // NotRecoverableError refuses to make a store that of a new cluster. Nothing has changed.
 type NotRecoverableError struct {
 	ID  NodeID // whose store it is

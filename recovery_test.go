@@ -219,3 +219,37 @@ func TestRecovery_Records(t *testing.T) {
 	_, err = raft.DecodeRecovery(r.Encode())
 	assert.ErrorContains(t, err, "does not name")
 }
+
+// survivor is a store with the entries of these terms behind entry 1, of which it knows some to be committed.
+func survivor(t *testing.T, commit raft.Index, terms ...raft.Term) *raft.Stored {
+	t.Helper()
+	stored := raft.Stored{Commit: commit}
+	require.NoError(t, stored.Log.Observe(bootstrapEntry(membersNamed("abcde"))))
+	for _, e := range entries(2, terms...) {
+		require.NoError(t, stored.Log.Observe(e))
+	}
+	return &stored
+}
+
+func TestRecovery_TheBestSurvivor(t *testing.T) {
+	marked := survivor(t, 2, 1, 5)
+	marked.Mark = &raft.Mark{Kind: raft.MarkContradicted, By: peer("b")}
+	compacted := storedBehind(t, 5, id(6, 3))
+	for _, row := range []struct {
+		rule   string
+		stores []*raft.Stored
+		want   int
+	}{
+		{"there is none", nil, -1},
+		{"one that holds nothing does not count", []*raft.Stored{{}}, -1},
+		{"a later term counts for more than a longer log", []*raft.Stored{survivor(t, 1, 1, 1, 1), survivor(t, 1, 1, 2)}, 1},
+		{"of one term, the longer log", []*raft.Stored{survivor(t, 1, 1, 2, 2), survivor(t, 1, 1, 2)}, 0},
+		{"Figure 8: what is known to be committed counts for more than the term", []*raft.Stored{survivor(t, 3, 1, 2), survivor(t, 2, 1, 3)}, 0},
+		{"a hint beyond the log is of no use", []*raft.Stored{survivor(t, 9, 1, 2), survivor(t, 2, 1, 2, 2)}, 1},
+		{"what is compacted is committed", []*raft.Stored{survivor(t, 1, 1, 1, 2, 2, 4), &compacted}, 1},
+		{"a marked one does not count", []*raft.Stored{marked, survivor(t, 1, 1)}, 1},
+		{"unless there is no other", []*raft.Stored{marked, {}}, 0},
+	} {
+		assert.Equal(t, row.want, raft.BestSurvivor(row.stores), row.rule)
+	}
+}

@@ -32,8 +32,8 @@ func (n *node) beginAside() {
 		return
 	}
 	a := &aside{n: n, store: joining.Store{ID: n.id, ClusterName: "simulated"}}
-	if first, holds := n.disk.bootstrap(); holds && (n.c.scene != nil || n.seekingStream().IntN(8) > 0) {
-		a.store.Cluster = first.Cluster
+	if own := n.disk.cluster(); own != (raft.ClusterID{}) && (n.c.scene != nil || n.seekingStream().IntN(8) > 0) {
+		a.store.Cluster = own
 	}
 	if a.why = error(&raft.CorruptError{File: "raft.db", Reason: errAsked, Cluster: a.store.Cluster}); n.disk.mark != nil {
 		a.why = n.disk.mark.Err()
@@ -190,7 +190,7 @@ func (n *node) mayStart() bool {
 	if n.core == nil && n.disk.damaged && !n.forever {
 		n.beginAside()
 	}
-	return n.core == nil && !n.disk.damaged && !n.forever && !n.ended && !n.rejoinsAsTold() && !n.comesLater()
+	return n.core == nil && !n.disk.damaged && !n.forever && !n.gone && !n.ended && !n.rejoinsAsTold() && !n.comesLater()
 }
 
 // refused reports whether a start is refused because the member was removed.

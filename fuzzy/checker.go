@@ -75,6 +75,7 @@ func (k *checker) checkStart(n *node, out *raft.Output) {
 	k.checkLogShape(n)
 	if before.Term > 0 {
 		k.checkOneCluster(n)
+		k.checkBelongs(n, n.disk.cluster())
 	}
 	k.checkCommit(n, &before)
 	k.checkConfiguration(n, nil, out)
@@ -93,6 +94,9 @@ func (k *checker) checkStep(n *node, before *raft.CoreStatus, events []raft.Even
 		k.checkOneCluster(n)
 	}
 	k.checkPersisted(n)
+	if before.Term > 0 {
+		k.checkBelongs(n, before.Cluster)
+	}
 	k.checkConfiguration(n, before, out)
 	k.checkRole(n)
 	k.checkElection(n, before)

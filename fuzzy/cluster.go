@@ -46,6 +46,8 @@ type cluster struct {
 	forged   bool        // a scenario has forged a message
 	lost     bool        // a lying disk has lost acknowledged writes
 	cut      [][2]string // the cut links in the latest trace record about them
+	kin      *kin        // all clusters of the run; nil: there is only this one
+	origin
 }
 
 type phase int
@@ -119,6 +121,10 @@ const (
 	evLease                      // the leader may be asked for leases
 	evLeased                     // a member answers the reads by its lease that wait for nothing
 	evAside                      // a process without a store asks again; a: the number of its search
+	evLoss                       // a majority loses its disks
+	evRecovery                   // an operator recovers a survivor
+	evReturn                     // a disk is there again
+	evMeet                       // a member of another cluster reaches one of this
 )
 
 type event struct {
@@ -132,6 +138,13 @@ type event struct {
 const lanes = int(raft.LaneForward) + 1
 
 func newCluster(seed Seed, p Profile) *cluster {
+	c := assemble(seed, p)
+	c.scene = newDirector(c)
+	return c
+}
+
+// assemble returns a cluster without a director.
+func assemble(seed Seed, p Profile) *cluster {
 	n := p.nodes()
 	c := &cluster{seed: seed, profile: p, wire: sim.NewStream(seed.Number, sim.NetworkConcern<<8), leases: sim.NewStream(seed.Number, sim.MembersConcern<<44)}
 	random := sim.NewStream(seed.Number, sim.NetworkConcern)
@@ -163,7 +176,6 @@ func newCluster(seed Seed, p Profile) *cluster {
 	c.admins = newAdmins(c)
 	c.lulls = &lulls{c: c, random: sim.NewStream(seed.Number, sim.WorkloadConcern<<8)}
 	c.nemeses = newNemeses(c)
-	c.scene = newDirector(c)
 	return c
 }
 
@@ -176,11 +188,15 @@ func (c *cluster) run() {
 	} else {
 		c.prepare()
 	}
-	for c.failure == nil && c.phase != ended && !c.edits.over(c) {
-		c.turn()
+	for running := c.turns(); running != nil && c.failure == nil && !c.edits.over(c); running = c.turns() {
+		running.turn()
+		c.failure = running.failure
 	}
-	for i := 0; i < len(c.nodes) && c.failure == nil; i++ {
-		c.check.checkHeldFiles(c.nodes[i])
+	for _, k := range c.all() {
+		for i := 0; i < len(k.nodes) && c.failure == nil; i++ {
+			k.check.checkHeldFiles(k.nodes[i])
+			c.failure = k.failure
+		}
 	}
 	c.host.end()
 }
@@ -188,11 +204,12 @@ func (c *cluster) run() {
 // prepare schedules the first events.
 func (c *cluster) prepare() {
 	for _, n := range c.nodes {
-		c.queue.Push(n.random.Between(0, c.profile.ElectionTimeout), event{kind: evStart, node: int16(n.index)})
+		c.queue.Push(c.now()+n.random.Between(0, c.profile.ElectionTimeout), event{kind: evStart, node: int16(n.index)})
 	}
 	for i := range c.work.clients {
-		c.queue.Push(c.profile.ElectionTimeout, event{kind: evClient, node: int16(i)})
+		c.queue.Push(c.now()+c.profile.ElectionTimeout, event{kind: evClient, node: int16(i)})
 	}
+	c.loseLater()
 	for i := range c.admins.admins {
 		c.admins.later(i)
 	}
@@ -276,6 +293,14 @@ func (c *cluster) handle(e event) {
 		c.askForLeases()
 	case evAside:
 		c.nodes[e.node].aside.ask(e.a)
+	case evLoss:
+		c.loseMajority()
+	case evRecovery:
+		c.recoverSurvivors()
+	case evReturn:
+		c.nodes[e.node].isBack()
+	case evMeet:
+		c.meet()
 	case evStart:
 		if n := c.nodes[e.node]; n.life == e.life {
 			n.start()
@@ -362,7 +387,7 @@ func (c *cluster) deliver(d sim.Delivery[envelope]) {
 // receive puts a message into the inbox.
 func (n *node) receive(e envelope) {
 	if n.c.trace != nil {
-		n.received = append(n.received, e.id)
+		n.received = append(n.received, n.c.traced(e.id))
 	}
 	n.post(raft.Received{Message: e.message})
 }
@@ -401,6 +426,10 @@ func foreign(id raft.ClusterID) raft.ClusterID {
 
 // nextPhase ends the safety phase, or the run.
 func (c *cluster) nextPhase() {
+	if c.fate != intact {
+		c.queue.Push(c.now()+c.profile.ElectionTimeout, event{kind: evPhase})
+		return
+	}
 	if c.phase == safetyPhase && c.lulls.extends() {
 		return
 	}

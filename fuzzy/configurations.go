@@ -21,7 +21,7 @@ type loggedConfig struct {
 // logged returns the configuration in force after an entry of a log. hash is the hash of the log up to the entry. before is
 // the configuration in force before the entry.
 func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConfig) *loggedConfig {
-	if e.Kind != raft.EntryBootstrap && e.Kind != raft.EntryConfiguration {
+	if e.Kind != raft.EntryBootstrap && e.Kind != raft.EntryConfiguration && e.Kind != raft.EntryRecovery {
 		return before
 	}
 	if known := k.configs[hash]; known != nil {
@@ -29,9 +29,14 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	}
 	l := &loggedConfig{index: e.Index, term: e.Term, before: before}
 	var err error
-	if e.Kind == raft.EntryConfiguration {
+	switch e.Kind {
+	case raft.EntryConfiguration:
 		l.Configuration, err = raft.DecodeConfiguration(e.Data)
-	} else {
+	case raft.EntryRecovery:
+		var r raft.Recovery
+		r, err = raft.DecodeRecovery(e.Data)
+		l.Configuration = r.Configuration
+	default:
 		var f raft.Bootstrap
 		f, err = raft.DecodeBootstrap(e.Data)
 		l.Configuration = f.Configuration
@@ -43,7 +48,7 @@ func (k *checker) logged(n *node, e *raft.Entry, hash uint64, before *loggedConf
 	k.configs[hash] = l
 	k.checkPriorities(n, l)
 	k.checkVersions(n, l)
-	if before != nil {
+	if before != nil && e.Kind != raft.EntryRecovery { // whose voters did not agree: checkFounded checks it
 		k.checkFollows(n, l)
 	}
 	return l

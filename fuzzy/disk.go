@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,7 @@ type disk struct {
 	damaged   bool     // permanently: its node does not start
 	mark      *raft.Mark
 	ghosts    []ghost
+	recovery  *raft.Entry // which the next start appends; nil: the disk was not recovered
 }
 
 // stopped reports whether the disk writes nothing more for the rest of the run.
@@ -73,6 +75,31 @@ func (d *disk) bootstrap() (raft.Bootstrap, bool) {
 	}
 	f, err := raft.DecodeBootstrap(d.log[0].entry.Data)
 	return f, err == nil
+}
+
+// cluster returns the id of the cluster that the disk's member belongs to; zero: none yet.
+func (d *disk) cluster() raft.ClusterID {
+	if later := d.recovered(); later != (raft.ClusterID{}) {
+		return later
+	}
+	first, _ := d.bootstrap()
+	return first.Cluster
+}
+
+// recovered returns that id if the disk says it besides entry 1, as it does after a recovery or if the log begins later.
+func (d *disk) recovered() raft.ClusterID { return cmp.Or(d.hard.Cluster, d.base.Cluster) }
+
+// loads completes what an earlier process has left, and returns the state from which a process starts. It returns false if the process
+// ends meanwhile.
+func (n *node) loads() (raft.Stored, bool) {
+	if n.disk.endInstall(n); !n.endRecovery() {
+		return raft.Stored{}, false
+	}
+	stored, err := n.disk.load()
+	if err != nil {
+		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
+	}
+	return stored, err == nil
 }
 
 // load returns the state from which a process starts.
@@ -304,6 +331,7 @@ func (d *disk) wipe() {
 	d.incarnation = raft.Incarnation(d.random.Uint64() | 1)
 	d.startCount, d.hard, d.log, d.commit, d.mark = 0, raft.HardState{}, nil, 0, nil
 	d.base, d.saved.applied, d.saved.restored, d.saved.torn, d.snapshot = raft.Base{}, raft.EntryID{}, raft.EntryID{}, false, raft.Snapshot{}
+	d.recovery = nil
 	d.files.empty()
 	d.segments.empty()
 	d.saved.machine.reset()

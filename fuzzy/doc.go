@@ -13,6 +13,7 @@
 //	configurations.go           the configurations of each log
 //	admins.go contacts.go       who changes the members, and the connections that members keep
 //	profile_members.go          what a seed draws for changes of the members
+//	recoveries.go               the loss of a majority, recoveries, and the other clusters of such a run
 //	news.go                     news that a process has ended: true, late or false
 //	working.go                  the work that a host does while its member leads
 //	priorities.go               what it draws for priorities, and how admins change them

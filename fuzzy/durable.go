@@ -129,7 +129,7 @@ func (d *disk) baseAt(i raft.Index) raft.Base {
 	first, _ := d.bootstrap()
 	e, config := d.log[i-1].entry, d.log[i-1].config
 	return raft.Base{
-		ID: e.ID(), Time: e.Time, Cluster: first.Cluster, Bootstrapper: first.Bootstrapper,
+		ID: e.ID(), Time: e.Time, Cluster: d.cluster(), Bootstrapper: first.Bootstrapper,
 		ConfigIndex: config.index, Config: config.Configuration,
 	}
 }

@@ -18,7 +18,7 @@ import (
 // seedsInTests is the number of seeds that the tests run, for each profile. raftlab runs more seeds.
 var seedsInTests = map[string]int{
 	"swarm": 100, "bootstrap": 50, "elections": 20, "history": 50, "alone": 50, "forwards": 50,
-	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30, "hangs": 30, "unequal": 20, "leases": 100, "sessions": 60, "preference": 50,
+	"calm": 2, "beyond": 15, "slow": 20, "durable": 30, "snapshots": 30, "images": 30, "members": 60, "segments": 30, "hangs": 30, "unequal": 20, "leases": 100, "sessions": 60, "preference": 50, "recoveries": 60,
 }
 
 func TestFuzzy_EveryInvariantHolds(t *testing.T) {

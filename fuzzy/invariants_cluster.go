@@ -34,6 +34,7 @@ func (k *checker) checkElection(n *node, before *raft.CoreStatus) {
 	k.c.holds(voted.reached(), "G8", "%s leads term %d with the durable votes of %v", n, s.Term, voted)
 	was, led := k.leaders[s.Term] // read after G8 is checked: an excused G1 ends the run
 	k.c.holds(!led, "G1", "%s is elected in term %d, which %s leads or led", n, s.Term, k.c.title(was))
+	k.checkFormerTerms(s.Term)
 	k.leaders[s.Term] = n.peer()
 	k.elections++
 	k.checkCompleteness(n)

@@ -231,6 +231,9 @@ func (n *node) handshake(memory raft.Sightings) *handshake.View {
 		h.Cluster, h.Bootstrapper = n.hands.bootstrap.Cluster, n.hands.bootstrap.Bootstrapper
 		n.configures(h)
 	}
+	if recovered := n.disk.recovered(); recovered != (raft.ClusterID{}) {
+		h.Cluster = recovered
+	}
 	return h
 }
 

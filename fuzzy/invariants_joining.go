@@ -135,7 +135,6 @@ func (k *checker) checkCorrection(n *node, c *raft.Change) {
 // backing says why a leader, whose round with a quorum has ended, does not back a member that asks for a confirmation.
 func (n *node) backing(one *inquiry) string {
 	s, of := &n.status, one.of
-	first, _ := of.disk.bootstrap()
 	heard := quorum(&s.Config, func(p raft.Peer) bool {
 		return p == n.peer() || slices.ContainsFunc(n.desk.heard, func(h lastHeard) bool { return h.peer == p && h.true >= one.asked })
 	})
@@ -143,7 +142,7 @@ func (n *node) backing(one *inquiry) string {
 	switch {
 	case s.Role != raft.Leader || s.ConfigCommitted != s.ConfigIndex || !named:
 		return fmt.Sprintf("%s leads no committed configuration with it", n)
-	case s.Cluster != first.Cluster:
+	case s.Cluster != of.disk.cluster():
 		return fmt.Sprintf("%s is of another cluster", n)
 	case !heard.reached():
 		return fmt.Sprintf("%s has heard %v since it was asked", n, heard)
@@ -153,9 +152,9 @@ func (n *node) backing(one *inquiry) string {
 
 // checkAside checks the answer for which a store is set aside.
 func (k *checker) checkAside(n *node, a *aside, one *inquiry) {
-	first, _ := n.disk.bootstrap()
+	own := n.disk.cluster()
 	k.c.holds(one.proved && one.lacks == "", "N106", "%s sets its store aside: a majority is not proved (%s)", n, one.lacks)
-	k.c.holds(one.reply.Cluster == first.Cluster, "N106", "%s sets its store aside for a leader of %v, but is of cluster %v", n, one.reply.Cluster, first.Cluster)
+	k.c.holds(one.reply.Cluster == own, "N106", "%s sets its store aside for a leader of %v, but is of cluster %v", n, one.reply.Cluster, own)
 	k.c.holds(n.disk.damaged && (n.disk.mark == nil || n.disk.mark.Kind != raft.MarkContradicted), "N106", "%s sets its store aside: %v", n, a.why)
 }
 

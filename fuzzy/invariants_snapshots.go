@@ -106,7 +106,7 @@ func (k *checker) checkSnapshotBase(n *node, b *raft.Base) {
 		k.first = &first
 	}
 	first, config := k.first, k.canonical[i-1].slot.config
-	if first.Cluster != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != config.index ||
+	if cmp.Or(k.c.id, first.Cluster) != b.Cluster || first.Bootstrapper != b.Bootstrapper || b.ConfigIndex != config.index ||
 		!config.Equal(b.Config) || b.Time < k.canonical[i-1].slot.entry.Time {
 		k.broken("G9", "%s has a snapshot of %v that says something untrue about the cluster: %+v", n, b.ID, *b)
 	}

@@ -41,9 +41,9 @@ func (c *cluster) named(id raft.NodeID) *node {
 // name returns the node's name in traces. A twin has the id of another node, so its name differs from its id.
 func (n *node) name() string {
 	if n.c.nodes[n.index] != n.c.named(n.id) {
-		return string(n.id) + "'"
+		return string(n.id) + "'" + n.c.mark
 	}
-	return string(n.id)
+	return string(n.id) + n.c.mark
 }
 
 // nameOf returns the name of a member or a stranger in traces.

@@ -97,6 +97,7 @@ type node struct {
 	doomed bool           // its core has marked the store
 
 	forwarding      forwarding
+	gone            bool   // its disk is lost, or is kept aside
 	noRemoteChanges bool   // it takes no changes and no transfers of other members
 	version         uint64 // of the application; 0: its program has none
 	versions        *sim.Stream
@@ -148,10 +149,8 @@ func (n *node) start() {
 	}
 	n.compact()
 	n.born = n.clock.Local(n.c.now())
-	n.disk.endInstall(n)
-	stored, err := n.disk.load()
-	if err != nil {
-		n.c.fail(Safety, "N4", "%s: the stored log does not load: %v", n, err)
+	stored, loaded := n.loads()
+	if !loaded {
 		return
 	}
 	n.upgrade()

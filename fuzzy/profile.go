@@ -29,6 +29,7 @@ type Profile struct {
 	Load            Load
 	Lulls           Lulls
 	Leases          Leases
+	Recoveries      Recoveries
 	Sessions        Sessions
 	World           World // the second phase
 	// Beyond lets faults destroy the disks of all voters but one, which is more than Raft tolerates. Nodes may then stop and
@@ -182,6 +183,7 @@ var profiles = []struct {
 	{"members", "members join, change their roles and leave all the time", shapeMembers},
 	{"churn", "the members change for ten minutes while one leader after another fails; 72 seeds are 12 hours; not among all", shapeChurn},
 	{"day", "a day of a healthy cluster whose members may change, but whose leader never does; not among all", shapeDay},
+	{"recoveries", "majorities lose their disks for good, survivors are recovered, and the former members come back", shapeRecoveries},
 	{"forwards", "clients write, and admins change the members, through members that forward to the leader, while leaders change and messages arrive twice and late", shapeForwards},
 	{"history", "short runs whose whole history is checked for linearizability", shapeHistory},
 }

@@ -16,7 +16,7 @@ type Rule struct {
 	File     string // the file that checks it
 }
 
-//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_clocks.go invariants_leases.go invariants_configurations.go invariants_changes.go invariants_members.go invariants_step.go invariants_snapshots.go invariants_segments.go invariants_compaction.go invariants_limits.go invariants_marks.go invariants_pipeline.go invariants_votes.go invariants_waits.go invariants_handshake.go invariants_hellos.go invariants_heard.go invariants_joining.go invariants_hangs.go invariants_priorities.go invariants_appversions.go invariants_ages.go invariants_sessions.go invariants_preference.go liveness.go liveness_handed.go liveness_joining.go lulls.go seekers.go working.go run.go directed.go
+//go:embed invariants_node.go invariants_cluster.go invariants_client.go invariants_clocks.go invariants_leases.go invariants_configurations.go invariants_changes.go invariants_members.go invariants_step.go invariants_snapshots.go invariants_segments.go invariants_compaction.go invariants_limits.go invariants_marks.go invariants_pipeline.go invariants_votes.go invariants_waits.go invariants_handshake.go invariants_hellos.go invariants_heard.go invariants_joining.go invariants_hangs.go invariants_priorities.go invariants_appversions.go invariants_ages.go invariants_sessions.go invariants_preference.go invariants_recoveries.go liveness.go liveness_handed.go liveness_joining.go lulls.go seekers.go working.go run.go directed.go
 var ruleSources embed.FS
 
 // Each file that checks invariants begins with the sentences of these invariants. Rules parses the comments of these files,

@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -77,6 +78,7 @@ type Stats struct {
 	Passed                                   int    // members that came back to a log that begins after the end of their own
 	Freezes                                  int    // states frozen to be streamed without a file
 	Snapshots                                int    // snapshots written by an application
+	Recoveries, Strangers                    int    // clusters recovered; messages of other clusters that reached a member
 	Beyond                                   int    // runs that ended because nothing can be promised any longer
 	Handed                                   Handed // configurations that leaders left unfinished
 	Excuse                                   string // what the second phase lacked; "": nothing
@@ -111,21 +113,30 @@ func runEdited(seed Seed, p Profile, e *edits, trace func(*Record)) Result {
 	c := newCluster(seed, p)
 	c.edits, c.trace = e, trace
 	c.hostApplication(e.application())
-	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.ids()})
+	c.record(Record{Kind: "begin", Format: TraceFormat, Seed: seed.String(), Profile: &p, Nodes: c.lanes()})
 	c.guarded()
-	if c.failure == nil && !c.edits.over(c) {
-		c.checkHistory()
+	for _, k := range c.all() {
+		k.conclude()
+		c.failure = cmp.Or(c.failure, k.failure)
 	}
 	c.record(Record{Kind: "end", Text: c.stats.Excuse})
-	c.stats.Elections = c.check.elections
-	c.stats.Proposals = len(c.work.writes) - 1
-	c.check.endTenure()
-	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
+	c.count()
 	r := Result{Seed: seed, Profile: p, Virtual: c.now(), Hash: c.hash.sum, Failure: c.failure, Stats: c.stats}
 	if c.host != nil {
 		r.did = c.host.did
 	}
 	return r
+}
+
+// conclude ends the checks of a run, and completes the counts of what happened in it.
+func (c *cluster) conclude() {
+	if c.failure == nil && !c.edits.over(c) {
+		c.checkHistory()
+	}
+	c.stats.Elections = c.check.elections
+	c.stats.Proposals = len(c.work.writes) - 1
+	c.check.endTenure()
+	c.stats.Requests, c.stats.Changes = int(c.work.begun), int(c.admins.begun)
 }
 
 func (c *cluster) ids() (ids []string) {

@@ -25,20 +25,21 @@ type segmented struct {
 	hinted  raft.Index       // the commit index stored with the catalog
 	log     *segments.Log    // of the running process
 
-	ahead    bool           // the running write is already made; its end waits for room on the disk
-	cut      *raft.LogWrite // what a process was writing when it ended, of which any prefix may be there; nil: nothing
-	late     bool           // the power is off, but what was being kept at that moment may still become durable
-	failing  bool           // a sync or another call of the next write fails
-	failed   failedWrite    // of the running process
-	reached  raft.Index     // the commit index in the recorded batches, up to the end of the log
-	written  uint64         // bytes of all entries ever written
-	told     raft.Index     // the highest commit index ever written
-	recent   [2]appended    // the last writes, newest first: damage to them may be taken for an interrupted write
-	fullTill sim.Time       // the disk has no room for another segment before this time
-	full     bool           // the disk takes no other write until then, either
-	waited   bool           // the running write has waited for room
-	readTo   raft.Index     // where a slow reader is
-	tended   bool           // the process will maintain its segments later
+	ahead    bool             // the running write is already made; its end waits for room on the disk
+	of       raft.Incarnation // to which the segments belong; 0: to that of the disk
+	cut      *raft.LogWrite   // what a process was writing when it ended, of which any prefix may be there; nil: nothing
+	late     bool             // the power is off, but what was being kept at that moment may still become durable
+	failing  bool             // a sync or another call of the next write fails
+	failed   failedWrite      // of the running process
+	reached  raft.Index       // the commit index in the recorded batches, up to the end of the log
+	written  uint64           // bytes of all entries ever written
+	told     raft.Index       // the highest commit index ever written
+	recent   [2]appended      // the last writes, newest first: damage to them may be taken for an interrupted write
+	fullTill sim.Time         // the disk has no room for another segment before this time
+	full     bool             // the disk takes no other write until then, either
+	waited   bool             // the running write has waited for room
+	readTo   raft.Index       // where a slow reader is
+	tended   bool             // the process will maintain its segments later
 	handOver pipeline.FullDiskTransfer
 	shortening
 	former   []byte // an earlier content of a file, which may be put back

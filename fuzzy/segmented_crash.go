@@ -1,6 +1,7 @@
 package fuzzy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -139,7 +140,7 @@ func (n *node) recoverLog() bool {
 		case 1:
 			s.tree.FailSyncs(s.random.IntN(4))
 		}
-		found, err := s.log.Recover(context.Background(), d.incarnation, s.catalog, d.base)
+		found, err := s.log.Recover(context.Background(), cmp.Or(s.of, d.incarnation), s.catalog, d.base)
 		if err == nil {
 			err = s.log.Begin()
 		}

@@ -50,7 +50,7 @@ func drawSegments(seed Seed, p *Profile) {
 	drawn.Bytes = max(drawn.Bytes, 512*(p.Load.mostBytes(p.Length)/segmentsMax/512))
 	full, fails, some := drawRate(s), drawRate(s), s.IntN(4)
 	switch p.Name {
-	case "swarm", "alone", "bootstrap", "beyond", "images", "snapshots", "durable", "members", "history":
+	case "swarm", "alone", "bootstrap", "beyond", "images", "snapshots", "durable", "members", "history", "recoveries":
 		if on {
 			p.Segments = drawn
 		}

@@ -143,8 +143,9 @@ func (n *node) transmit(m raft.Message, size int) {
 	id := uint64(c.net.Sent + 1)
 	c.hash.add(uint64(n.index)<<8|uint64(to.index), uint64(m.Term))
 	if c.trace != nil {
-		c.recordSend(n, id, &m)
+		c.recordSend(n, c.traced(id), &m)
 	}
+	c.remember(m)
 	c.net.Send(c.now(), n.index, to.index, int(m.Lane()), size, envelope{m, id, n.disk.start()})
 }
 

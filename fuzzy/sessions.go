@@ -40,7 +40,13 @@ func shapeSessions(s *sim.Stream, p *Profile) {
 	p.FaultsFrom, p.Length = 500*millisecond, s.LogTime(2000*millisecond, 8000*millisecond)
 	p.Load.Clients, p.Load.Think, p.Load.Patience = 2+s.IntN(4), s.LogTime(2*millisecond, 40*millisecond), s.LogTime(20*millisecond, 500*millisecond)
 	p.Load.Reads, p.Load.Transfers, p.Load.Burst, p.Load.BytesMax, p.Load.History = 150_000, s.IntN(2)*30_000, sim.Pick(s, 1, 4, 12), 32, true
-	p.Sessions = Sessions{
+	p.Sessions = drawnSessions(s)
+}
+
+// drawnSessions returns a small table, whose sessions expire.
+func drawnSessions(s *sim.Stream) Sessions {
+	millisecond := sim.In(time.Millisecond)
+	return Sessions{
 		Chance: 850_000, Most: 2, Bytes: sim.Pick(s, 360, 500, 800, 1<<20), Idle: s.LogTime(50*millisecond, 3000*millisecond), Window: 1 + s.IntN(5),
 		Copies: s.LogUniform(20_000, 500_000), Forged: 20_000,
 	}

@@ -133,6 +133,7 @@ var settings = []setting{
 	{"members-priorities", func(p *Profile) any { return &p.Members.Priorities }, 0, sim.Million},
 	{"members-earlier", func(p *Profile) any { return &p.Members.Earlier }, 0, 9},
 	{"members-pace", func(p *Profile) any { return &p.Members.Pace }, 0, 100},
+	{"recoveries-most", func(p *Profile) any { return &p.Recoveries.Most }, 0, 9},
 
 	{"lease-duration", func(p *Profile) any { return &p.Leases.Duration }, 0, timeMax},
 	{"lease-reads", func(p *Profile) any { return &p.Leases.Reads }, 0, sim.Million},

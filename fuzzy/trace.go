@@ -125,8 +125,9 @@ func (c *cluster) record(r Record) {
 	if c.trace == nil {
 		return
 	}
-	c.lines++
-	r.Seq, r.Time = c.lines, c.now()
+	first := c.all()[0]
+	first.lines++
+	r.Seq, r.Time = first.lines, c.now()
 	c.trace(&r)
 }
 

@@ -37,8 +37,8 @@ type Recovery struct {
 // the case that a majority of the former cluster is lost for good, and no member can lead any more: see docs/recovery.md. name is
 // node.Config.Cluster of the store, as a confirmation.
 //
-// Entries that only lost members held are lost. Of several survivors, recover the one whose last entry has the highest term, and
-// among those the highest index (Inspect tells). First make sure that the lost members stay away: a majority of them, where it still
+// Entries that only lost members held, or knew to be committed, may be lost. Of several survivors, recover the one that
+// raft.BestSurvivor names (Inspect returns what it compares). First make sure that the lost members stay away: a majority of them, where it still
 // runs, goes on as the former cluster. The new cluster has another id, so no member of the former one can join it with its old store:
 // set that store aside, and add the member as a new one.
 //

@@ -49,31 +49,29 @@ keep the lost ones away: a majority of them, where it still runs, goes on as the
 // printSurvivors compares the directories, and names the one to recover.
 func printSurvivors(cmd *cobra.Command, dirs []string) error {
 	p := &printer{out: cmd.OutOrStdout()}
-	var best storage.Inspection
-	var take string
+	var all []storage.Inspection
+	var stores []*raft.Stored
 	for _, dir := range dirs {
 		found, err := storage.Inspect(cmd.Context(), dir)
 		if err != nil {
 			return err
 		}
-		stored := &found.Stored
 		p.printf("%s: %s of cluster %q (%v), last entry %v, known to be committed up to %d\n", dir, found.ID, found.ClusterName, found.Cluster,
-			stored.Log.Last, committed(found.Stored))
-		switch {
-		case stored.Mark != nil:
-			p.printf("  not to be taken while there is another survivor: %v\n", stored.Mark.Err())
-			continue
-		case take != "" && best.Cluster != found.Cluster:
-			return errors.Join(p.err, fmt.Errorf("%s and %s are of different clusters: name only directories of one", take, dir))
+			found.Stored.Log.Last, committed(found.Stored))
+		if found.Stored.Mark != nil {
+			p.printf("  not to be taken while there is another survivor: %v\n", found.Stored.Mark.Err())
 		}
-		if last, before := stored.Log.Last, best.Stored.Log.Last; take == "" || last.Term > before.Term || last.Term == before.Term && last.Index > before.Index {
-			best, take = found, dir
+		if len(all) > 0 && all[0].Cluster != found.Cluster {
+			return errors.Join(p.err, fmt.Errorf("%s and %s are of different clusters: name only directories of one", dirs[0], dir))
 		}
+		all, stores = append(all, found), append(stores, &found.Stored)
 	}
-	if take == "" {
+	i := raft.BestSurvivor(stores)
+	if i < 0 || all[i].Stored.Mark != nil {
 		return p.err
 	}
-	p.printf("take %s: entries that only lost members held are lost. Its newest configuration names %s.\n"+
+	take, best := dirs[i], all[i]
+	p.printf("take %s: entries that only lost members held, or knew to be committed, may be lost. Its newest configuration names %s.\n"+
 		"Nothing is changed yet. To make it the only member of a new cluster: raftctl recover %s --cluster %s\n",
 		take, memberNames(best.Config, ""), take, best.ClusterName)
 	return p.err

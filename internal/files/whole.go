@@ -10,7 +10,9 @@ import (
 // ExistsError reports a file that WriteWhole would have replaced. Nothing was changed.
 type ExistsError struct{ Name, Remedy string }
 
-func (e *ExistsError) Error() string { return e.Name + " exists already, and nothing was changed: " + e.Remedy }
+func (e *ExistsError) Error() string {
+	return e.Name + " exists already, and nothing was changed: " + e.Remedy
+}
 
 // WriteWhole writes a new file that appears under its name only when write has returned without an error and everything is
 // durable. Until then it is name.part, which is removed if something fails. WriteWhole replaces no file: an *ExistsError says

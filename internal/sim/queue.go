@@ -36,6 +36,17 @@ const arity = 4
 // Now returns the time of the last popped event.
 func (q *Queue[E]) Now() Time { return q.now }
 
+// Begin makes an empty queue begin at a time.
+func (q *Queue[E]) Begin(at Time) { q.now = at }
+
+// Next returns the time of the next event, or Never if there is none.
+func (q *Queue[E]) Next() Time {
+	if len(q.heap) == 0 {
+		return Never
+	}
+	return q.heap[0].at
+}
+
 // Len returns the number of events to come.
 func (q *Queue[E]) Len() int { return len(q.heap) }
 
