@@ -54,8 +54,7 @@ func (h *handler) urls() (urls []string) {
 // askAs returns an Ask for members that are served below the same prefix as the request. This member is not asked over the
 // network.
 func (h *handler) askAs(r *http.Request) Ask {
-	path, _, _ := strings.Cut(r.RequestURI, "?")
-	prefix := strings.TrimSuffix(path, r.URL.Path)
+	prefix := prefixOf(r)
 	client := h.options.Client
 	if client == nil {
 		client = http.DefaultClient
@@ -67,6 +66,12 @@ func (h *handler) askAs(r *http.Request) Ask {
 		}
 		return over(ctx, originOf(url)+prefix)
 	}
+}
+
+// prefixOf returns what http.StripPrefix has removed.
+func prefixOf(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	return strings.TrimSuffix(path, r.URL.Path)
 }
 
 // ownURL returns the Meta of this member.

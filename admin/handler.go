@@ -146,7 +146,7 @@ func Handler(m Member, o Options) http.Handler {
 		DoctorPath:   get(h.diagnosis),
 	}
 	for path := range Page {
-		h.routes[path] = map[string]http.HandlerFunc{http.MethodGet: ServePage}
+		h.routes[path] = map[string]http.HandlerFunc{http.MethodGet: h.page}
 	}
 	if o.Metrics != nil {
 		h.routes[MetricsPath] = map[string]http.HandlerFunc{http.MethodGet: o.Metrics.ServeHTTP}

@@ -196,8 +196,8 @@ func lookAt(m Member) (fields map[string]any) {
 		now.LeaderSince = time.Now().Add(-n.InOffice).UnixMilli()
 	}
 	for _, member := range now.Status.Members {
-		if member.LastContactMS > 0 {
-			member.LastContactMS = math.Floor(member.LastContactMS/1000) * 1000
+		if member.LastContactMS = math.Floor(member.LastContactMS/1000) * 1000; n.Role != raft.Leader {
+			member.LastContactMS = -1 // followers send each other nothing
 		}
 		member.RoundTripMS, _ = strconv.ParseFloat(strconv.FormatFloat(member.RoundTripMS, 'g', 2, 64), 64)
 		member.Lag = 0 // the client knows Last and Match

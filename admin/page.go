@@ -21,6 +21,17 @@ var Page = map[string]string{
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self' http: https:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// page answers with a file of Page. If the browser has opened the page under a name that no member lists, such as localhost, the
+// other members would not let it read anything: it opens the page at the URL of this member instead.
+func (h *handler) page(w http.ResponseWriter, r *http.Request) {
+	own := originOf(h.ownURL())
+	if r.URL.Path != LivePath || own == "" || r.URL.RawQuery != "" || h.lists("http://"+r.Host) || h.lists("https://"+r.Host) {
+		ServePage(w, r)
+		return
+	}
+	http.Redirect(w, r, own+prefixOf(r)+LivePath+"?moved", http.StatusFound) // once: a proxy may have changed the Host
+}
+
 // ServePage answers with a file of Page. The caller has checked the request, as Guard does.
 func ServePage(w http.ResponseWriter, r *http.Request) {
 	name, found := Page[r.URL.Path]

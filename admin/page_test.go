@@ -82,6 +82,26 @@ func TestDoctor_SpeaksForAMemberWithoutAURL(t *testing.T) {
 	assert.Equal(t, "disk stalled", diagnosisOf(t, mounted(t, n1).URL).Verdict)
 }
 
+// The other members would refuse a page of an origin that they do not list.
+func TestPage_IsOpenedAtTheURLOfItsMember(t *testing.T) {
+	n := newFake()
+	among(n, map[raft.NodeID]string{"n1": "http://10.0.0.1:4001/"})
+	n.SetMembers(node.Members{Configuration: raft.Configuration{Members: []raft.Member{{ID: "n1", Meta: "http://10.0.0.1:4001/"}}}})
+	mux := http.NewServeMux()
+	mux.Handle("/raft/", http.StripPrefix("/raft", admin.Handler(n, admin.Options{Origins: []string{"https://ops.example"}})))
+	for _, row := range []struct{ rule, host, path, want string }{
+		{"another name", "localhost:4001", "/raft/live", "http://10.0.0.1:4001/raft/live?moved"},
+		{"only once", "localhost:4001", "/raft/live?moved", ""},
+		{"its own", "10.0.0.1:4001", "/raft/live", ""},
+		{"another part", "localhost:4001", "/raft/live.js", ""},
+	} {
+		w, r := httptest.NewRecorder(), direct(t.Context(), "GET", row.path, "")
+		r.Host = row.host
+		mux.ServeHTTP(w, r)
+		assert.Equal(t, row.want, w.Header().Get("Location"), row.rule)
+	}
+}
+
 // The page needs nothing from elsewhere, and the browser would not let it.
 func TestPage_IsWhole(t *testing.T) {
 	m := newMember(t)

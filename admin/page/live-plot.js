@@ -33,12 +33,12 @@ export function ms(x) {
 
 // ceiling returns a round number that is not below x.
 function ceiling(x) {
-  const unit = 10 ** Math.floor(Math.log10(Math.max(x, 1e-3)));
+  const unit = 10 ** Math.floor(Math.log10(x));
   return [1, 2, 5, 10].map((f) => f * unit).find((y) => y >= x * 0.999);
 }
 
-// draw draws lines over the seconds. A line is a list of [second, value or null]; the first one is filled.
-export function draw(canvas, now, lines, unit) {
+// draw draws lines over the seconds. A line is a list of [second, value or null]. The scale reaches at least to the value least.
+export function draw(canvas, now, lines, unit, least) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const scale = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
@@ -52,7 +52,7 @@ export function draw(canvas, now, lines, unit) {
   c.clearRect(0, 0, width, height);
   const first = lines.flatMap((l) => l.points.slice(0, 1).map((p) => p[0]));
   const span = Math.min(secondsMax, Math.max(60, now - Math.min(now, ...first)));
-  const top = ceiling(Math.max(1e-3, ...lines.flatMap((l) => l.points.map((p) => p[1] || 0))));
+  const top = ceiling(Math.max(least, ...lines.flatMap((l) => l.points.map((p) => p[1] || 0))));
   const bottom = height - 15;
   const x = (second) => width - ((now - second) / span) * width;
   const y = (value) => bottom - (value / top) * (bottom - 14);

@@ -88,7 +88,7 @@ export class Cluster {
     on("happened", (list) => list.forEach((h) => this.add(m.id, h)));
     on("demo", (patch) => {
       this.demo = merge(whole ? {} : this.demo, patch);
-      whole = false;
+      whole = m.broken = false;
       this.learnDemo();
     });
     source.onerror = () => {
@@ -177,7 +177,7 @@ export class Cluster {
       for (const [id, standing] of standings) {
         const was = this.standings.get(id);
         if (was === standing) continue;
-        this.note(id, "member", was ? words[standing] || standing : standing === "voter" ? "joined, and votes" : "joins: it catches up first");
+        this.note(id, "member", (was ? words : arrivals)[standing] || standing);
       }
       for (const id of this.standings.keys()) {
         if (!standings.has(id)) this.note(id, "member", "has left the cluster");
@@ -219,6 +219,7 @@ export class Cluster {
     const at = this.happened.findIndex((other) => other.at <= h.at);
     this.happened.splice(at < 0 ? this.happened.length : at, 0, { id, at: h.at, kind: h.kind, says: h.says, key });
     this.happened.length = Math.min(this.happened.length, happenedMax);
+    if (this.known.size > 10 * happenedMax) this.known = new Set(this.happened.map((other) => other.key));
   }
 
   note(id, kind, says) {
@@ -260,9 +261,11 @@ export class Cluster {
 
   // diagnose asks a member for what the doctor finds: soon after the members' own findings have changed, and from time to time.
   async diagnose() {
-    const told = JSON.stringify(Array.from(this.members.values(), (m) => [m.id, m.speaks(), m.speaks() && m.status ? [m.status.findings, m.status.role] : 0]));
+    const found = (m) => (m.status.findings || []).map((f) => [f.verdict, f.member]);
+    const told = JSON.stringify(Array.from(this.members.values(), (m) => [m.id, m.speaks() && m.status ? [found(m), m.status.role] : 0]));
     const age = performance.now() - this.asked;
-    if (this.asking || age < (told !== this.told || this.again ? 1200 : 15000)) return;
+    const wrong = this.diagnosis && this.diagnosis.verdict !== "healthy";
+    if (this.asking || age < (told !== this.told || this.again ? 1200 : wrong ? 5000 : 15000)) return;
     const able = Array.from(this.members.values()).filter((m) => m.speaks() && m.origin);
     const best = this.best();
     const m = able.find((of) => best && of.status === best) || able[0];
@@ -282,6 +285,8 @@ export class Cluster {
     this.changed(null);
   }
 }
+
+const arrivals = { voter: "joined, and votes", learner: "joined as a learner", joins: "joins: it catches up first" };
 
 const words = {
   voter: "votes now", learner: "is a learner now", joins: "joins: it catches up first", enters: "is about to vote", leaves: "is about to leave",

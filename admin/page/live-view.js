@@ -43,7 +43,7 @@ function look(cluster) {
   const best = cluster.best();
   const ids = new Set(best ? Object.values(best.members || {}).map((of) => of.id) : []);
   for (const m of cluster.members.values()) {
-    if (m.id) ids.add(m.id);
+    if (m.id && (m.speaks() || !best || best.role !== "leader")) ids.add(m.id); // a member that has left is gone
   }
   const inDemo = new Map(cluster.demo ? cluster.demo.members.map((of) => [of.id, of]) : []);
   const shown = Array.from(ids).filter((id) => inDemo.get(id)?.state !== "removed").sort(byName);
@@ -55,16 +55,18 @@ function look(cluster) {
     const local = inDemo.get(id);
     let role = "follower";
     let kind = "";
-    if (!m || !m.origin) [role, kind] = ["has no URL, so this page cannot ask it", "gone"];
+    let short = "";
+    if (!m || !m.origin) [role, kind, short] = ["has no URL, so this page cannot ask it", "gone", "no URL"];
     else if (!speaks) [role, kind] = [m.heard || performance.now() - m.since > 2500 ? "does not answer" : "connecting", "gone"];
     else if (status.error) [role, kind] = ["has ended", "gone"];
     else if (status.role === "leader") [role, kind] = ["leader", "leader"];
     else if (status.role !== "follower") [role, kind] = ["asks for votes", "asks"];
-    else if (entry && entry.kind === "learner") [role, kind] = [entry.standing === "joins" ? "joins, catches up" : "learner", "learner"];
+    else if (entry && entry.kind === "learner") [role, kind] = [entry.standing === "joins" ? "catches up" : "learner", "learner"];
+    else if (!status.bootstrapped) [role, kind] = ["waits for others", "asks"];
     else if (!status.leader) [role, kind] = ["hears no leader", "asks"];
-    if (local && local.state === "cut") role = kind === "gone" ? role : `cut off, ${role}`;
+    if (local && local.state === "cut") [role, short] = [kind === "gone" ? role : `cut off, ${role}`, "cut off"];
     else if (local && local.state !== "running") [role, kind] = [local.state, "gone"];
-    return { id, m, status, speaks, entry, role, kind, local };
+    return { id, m, status, speaks, entry, role, kind, short: short || role, local };
   });
   return { best, members };
 }
@@ -97,10 +99,12 @@ export class View {
     const silent = !best && members.some((s) => s.m && s.m.heard);
     put(byID("title"), name ? `Cluster ${name}` : "Live cluster");
     document.title = name ? `${name} – live cluster` : "Live cluster";
-    let lead = (best && best.leader_reason) || "";
-    if (lead && best.leader && best.leader_since) lead += ` (${lasting(Date.now() - best.leader_since)} ago)`;
+    let lead = (best && capital(best.leader_reason || "")) || "";
+    if (lead && best.leader && best.leader_since) {
+      const since = lasting(Date.now() - best.leader_since);
+      lead += lead.includes("took over") ? ` (${since} ago)` : `, for ${since}`;
+    }
     if (best && best.tolerance) lead += `. ${capital(best.tolerance.replace(/^none: /, "it survives no further failure: "))}.`;
-    if (best && best.missing) lead += ` It waits: ${best.missing.join("; ")}.`;
     if (!best) lead = silent ? "No member answers this page. It goes on by itself once one of them does." : "Waiting for the first answer of a member …";
     put(byID("lead"), lead);
     const d = this.cluster.diagnosis;
@@ -118,13 +122,16 @@ export class View {
     put(byID("lost"), grouped(d.lost), d.lost ? "some" : "none");
     put(byID("unknown"), grouped(d.unknown));
     const said = d.said && d.said[d.said.length - 1];
-    if (said && said.number !== this.lastSaid) {
+    if (said && (said.number !== this.lastSaid || this.ended)) {
       this.lastSaid = said.number;
       put(byID("said"), said.says);
     }
-    const leads = this.seen.members.some((s) => s.kind === "leader");
+    const ended = (this.ended = this.cluster.own.broken);
+    if (ended) put(byID("said"), "The demo has ended, or its process does not answer.");
+    else if (this.lastSaid === undefined) put(byID("said"), "Break something, and watch who takes over.");
+    const leads = !ended && this.seen.members.some((s) => s.kind === "leader");
     byID("kill-leader").disabled = !leads;
-    byID("restart-all").disabled = !d.members.some((of) => of.state !== "running" && of.state !== "removed");
+    byID("restart-all").disabled = ended || !d.members.some((of) => of.state !== "running" && of.state !== "removed");
     byID("add").disabled = !leads;
   }
 
@@ -173,7 +180,7 @@ export class View {
       const node = this.nodes.get(s.id);
       put(node.g, undefined, s.kind);
       put(node.id, s.id.length > 7 ? `${s.id.slice(0, 6)}…` : s.id);
-      put(node.role, s.role.length > 18 ? "not asked" : s.role);
+      put(node.role, s.short);
     }
   }
 
@@ -233,14 +240,14 @@ export class View {
     put(card.role, s.role);
     const turn = s.speaks && best ? (best.successors || []).indexOf(s.id) : -1;
     const notes = [];
-    if (turn >= 0) notes.push(turn === 0 ? "would take over" : `takes over if ${best.successors.slice(0, turn).join(", ")} cannot`);
+    if (turn >= 0) notes.push(turn === 0 ? "would take over" : turn === 1 ? `takes over if ${best.successors[0]} cannot` : `${turn + 1}${turn === 2 ? "rd" : "th"} in line`);
     const priority = s.entry && s.entry.priority;
     if (priority !== undefined && priority !== null && priority !== 1) notes.push(priority === 0 ? "never leads" : `priority ${priority}`);
     put(card.next, notes.join(" · "));
     const status = s.status || {};
     put(card.term, s.status ? status.term : "–");
     put(card.commit, s.status ? grouped(status.commit) : "–");
-    const lag = s.entry && best && best.role === "leader" && best.id !== s.id ? Math.max(0, best.last - (s.entry.match || 0)) : s.status && best ? Math.max(0, best.last - status.last) : 0;
+    const lag = s.entry && best && best.role === "leader" && best.id !== s.id ? Math.max(0, best.last - (s.entry.match || s.status?.last || 0)) : s.status && best ? Math.max(0, best.last - status.last) : 0;
     put(card.lag, s.status ? grouped(lag) : "–");
     put(card.age, s.speaks ? (status.age_ms ? `${(status.age_ms / 1000).toFixed(1)} s` : "–") : s.m && s.m.heard ? lasting(performance.now() - s.m.heard) : "–");
     const share = (index) => `${to > from ? Math.max(0, Math.min(100, (100 * (index - from)) / (to - from))) : 0}%`;
@@ -279,6 +286,8 @@ export class View {
       button.type = "button";
       button.dataset.act = name;
       button.setAttribute("aria-label", `${labels[name]} ${s.id}`);
+      if (name === "replace") button.title = "Empty its disk: it joins anew, and takes its former place";
+      if (name === "cut") button.title = "Lose all messages between it and the other members";
       button.addEventListener("click", () => this.act(name, s.id));
       return button;
     }));
@@ -301,8 +310,8 @@ export class View {
       mean.push([second, took && took.mean]);
       most.push([second, took && took.most]);
     }
-    draw(byID("rate-plot"), to, [{ points: rate, colour: "--lead", filled: true }], "");
-    draw(byID("latency-plot"), to, [{ points: mean, colour: "--lead", filled: true }, { points: most, colour: "--ask", dashed: true }], " ms");
+    draw(byID("rate-plot"), to, [{ points: rate, colour: "--lead", filled: true }], "", 10);
+    draw(byID("latency-plot"), to, [{ points: mean, colour: "--lead", filled: true }, { points: most, colour: "--ask", dashed: true }], " ms", 1);
     const last = rate[rate.length - 1];
     put(byID("rate"), last ? grouped(last[1]) : "–");
     const took = latency(around(to - 1));
@@ -324,7 +333,7 @@ export class View {
   }
 
   doctor({ best }) {
-    const d = this.cluster.diagnosis;
+    const d = best ? this.cluster.diagnosis : null; // an old one tells nothing
     const list = byID("findings");
     const key = d ? JSON.stringify([d.findings, d.by]) : String(Boolean(best));
     put(byID("verdict"), d ? d.verdict : "–", d ? d.severity || "healthy" : "");
@@ -366,7 +375,7 @@ export class View {
 }
 
 const labels = {
-  kill: "Kill", freeze: "Freeze", resume: "Resume", cut: "Cut off", heal: "Reconnect", restart: "Restart", replace: "Lose its disk", remove: "Remove",
+  kill: "Kill", freeze: "Freeze", resume: "Resume", cut: "Cut off", heal: "Reconnect", restart: "Restart", replace: "Replace", remove: "Remove",
 };
 
 // hears reports whether a member hears another one; null: nobody knows.

@@ -71,6 +71,9 @@ func printSurvivors(cmd *cobra.Command, dirs []string) error {
 		return p.err
 	}
 	take, best := dirs[i], all[i]
+	if _, err := best.Stored.Recover(best.ID, raft.ClusterID{1}, 1, 0, false); err != nil { // changes nothing: would it be refused?
+		return errors.Join(p.err, err)
+	}
 	p.printf("take %s: entries that only lost members held, or knew to be committed, may be lost. Its newest configuration names %s.\n"+
 		"Nothing is changed yet. To make it the only member of a new cluster: raftctl recover %s --cluster %s\n",
 		take, memberNames(best.Config, ""), take, best.ClusterName)

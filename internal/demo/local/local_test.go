@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(leaks.Main(m.Run))
 	case "obedient": // ends when its input ends
 		fmt.Println("began")
-		<-local.UntilInputEnds(context.Background(), os.Stdin).Done()
+		<-local.UntilInputEnds(context.Background(), os.Stdin, nil).Done()
 		fmt.Println("ended")
 	case "stubborn":
 		fmt.Println("began")
@@ -173,8 +173,13 @@ func TestLayout_RefusesABadFile(t *testing.T) {
 
 func TestUntilInputEnds_GivesTheReason(t *testing.T) {
 	in, out := io.Pipe()
-	ctx := local.UntilInputEnds(t.Context(), bufio.NewReader(in))
+	cuts := make(chan bool, 2)
+	ctx := local.UntilInputEnds(t.Context(), bufio.NewReader(in), func(cut bool) { cuts <- cut })
 	require.NoError(t, ctx.Err())
+	_, err := io.WriteString(out, "cut\nanything\nrepair\n")
+	require.NoError(t, err)
+	assert.True(t, <-cuts)
+	assert.False(t, <-cuts)
 	require.NoError(t, out.Close())
 	<-ctx.Done()
 	assert.ErrorContains(t, context.Cause(ctx), "parent")

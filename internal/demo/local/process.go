@@ -3,6 +3,7 @@
 package local
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,9 @@ var ErrNoFreeze = errors.New("freezing a process is not available on this system
 // input. On Linux the kernel also kills it, even if it is frozen. Its methods may be called from any goroutine.
 type Process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	frozen atomic.Bool
+	cut    atomic.Bool
 	done   chan struct{}
 	err    error // result of Wait; read after done
 }
@@ -139,12 +141,43 @@ func (p *Process) Stop(within time.Duration) {
 	}
 }
 
-// UntilInputEnds returns a context that ends when the input ends. The child uses it with the pipe from its parent.
-func UntilInputEnds(ctx context.Context, in io.Reader) context.Context {
+// The commands that a process gets from its parent, one a line.
+const (
+	cutCommand    = "cut"
+	repairCommand = "repair"
+)
+
+// Cut cuts the process off from the other members, or ends that. The process must have been started with --stop-with-stdin --can-be-cut.
+func (p *Process) Cut(cut bool) error {
+	command := repairCommand
+	if cut {
+		command = cutCommand
+	}
+	if _, err := io.WriteString(p.stdin, command+"\n"); err != nil {
+		return err
+	}
+	p.cut.Store(cut)
+	return nil
+}
+
+// IsCut reports whether Cut has cut the process off.
+func (p *Process) IsCut() bool { return p.cut.Load() }
+
+// UntilInputEnds returns a context that ends when the input ends. The child uses it with the pipe from its parent. It calls cut
+// for the commands of Cut.
+func UntilInputEnds(ctx context.Context, in io.Reader, cut func(bool)) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		_, err := io.Copy(io.Discard, in)
-		cancel(fmt.Errorf("the parent process has ended (%v)", err))
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			switch lines.Text() {
+			case cutCommand:
+				cut(true)
+			case repairCommand:
+				cut(false)
+			}
+		}
+		cancel(fmt.Errorf("the parent process has ended (%v)", lines.Err()))
 	}()
 	return ctx
 }

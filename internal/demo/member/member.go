@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,18 +64,41 @@ func runOnce(ctx context.Context, o Options, cfg library.Config) (started bool, 
 	if err != nil {
 		return false, err
 	}
-	m, err := library.Start(ctx, cfg, fsm)
+	m, at, err := o.start(ctx, cfg, fsm)
 	if err != nil {
 		return false, o.explainStart(err)
 	}
 	o.warnOfKind(cfg.Logger)
-	cfg.Logger.Info("started, listening", "members", m.TCP().Addr().String(),
+	cfg.Logger.Info("started, listening", "members", at.String(),
 		"clients", "http://"+listener.Addr().String(), "page", "http://"+listener.Addr().String()+admin.LivePath, "data", o.Data)
 	unused := func() string { return o.unusedPeers(cfg.Initial, m.Members()) }
 	if why := unused(); why != "" {
 		cfg.Logger.Warn("the command line has other addresses than the store", "reason", why)
 	}
 	return true, serve(ctx, m, server.New(withPeers{m, unused}, store, admin.Options{Metrics: metricsHandler(m), Origins: o.PageOrigins}, o.urls()...), listener, cfg.Logger)
+}
+
+// start starts the member. It returns the address at which the other members reach it, too.
+func (o Options) start(ctx context.Context, cfg library.Config, fsm raft.FSM) (*library.Member, net.Addr, error) {
+	if o.Network == nil {
+		m, err := library.Start(ctx, cfg, fsm)
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, m.TCP().Addr(), nil
+	}
+	if o.looks() {
+		cfg.Advertise = cmp.Or(cfg.Advertise, o.RaftAddr)
+	}
+	t, err := o.Network.use(&cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := library.Start(ctx, cfg, fsm)
+	if err != nil {
+		return nil, nil, errors.Join(err, t.Close())
+	}
+	return m, t.Addr(), nil
 }
 
 // warnOfKind warns if the store keeps its log in another way than the command line says.

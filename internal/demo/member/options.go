@@ -61,6 +61,8 @@ type Options struct {
 	SnapshotStallMax                                                        time.Duration
 	// TLSCert, TLSKey and TLSCA are the names of PEM files. Set all three or none. They secure the raft connections.
 	TLSCert, TLSKey, TLSCA string
+	// Network, if it is not nil, can cut the member off from the others. It has no TLS.
+	Network *Network
 	// Insecure allows raft connections without TLS beyond this machine.
 	Insecure bool
 	LogLevel string // trace, debug, info, warn, error, off

@@ -41,7 +41,7 @@ a snapshot. "raftkv status" shows the progress of snapshots, and "raftkv snapsho
 
 func newServe(streams Streams) *cobra.Command {
 	var o member.Options
-	var stopWithStdin bool
+	var stopWithStdin, canBeCut bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run one member of a cluster",
@@ -58,7 +58,12 @@ func newServe(streams Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if stopWithStdin {
-				ctx = local.UntilInputEnds(ctx, streams.In)
+				cut := func(bool) {}
+				if canBeCut {
+					o.Network = member.NewNetwork()
+					cut = o.Network.Cut
+				}
+				ctx = local.UntilInputEnds(ctx, streams.In, cut)
 			}
 			if err := o.Validate(); err != nil {
 				return fmt.Errorf("%w\n%w", err, usage.Err)
@@ -96,7 +101,10 @@ func newServe(streams Streams) *cobra.Command {
 	flags.BoolVar(&o.Insecure, "insecure", false, "allow raft connections without TLS beyond this machine")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "trace, debug, info, warn, error or off")
 	flags.BoolVar(&stopWithStdin, "stop-with-stdin", false, "end when standard input ends")
-	_ = flags.MarkHidden("stop-with-stdin") // fails only for an unknown flag
+	flags.BoolVar(&canBeCut, "can-be-cut", false, "with --stop-with-stdin: lines of standard input cut this member off from the others")
+	for _, name := range []string{"stop-with-stdin", "can-be-cut"} {
+		_ = flags.MarkHidden(name) // fails only for an unknown flag
+	}
 	return cmd
 }
 
@@ -163,7 +171,8 @@ func newDemo(streams Streams) *cobra.Command {
 		Long: `demo starts a cluster of processes on this machine, writes to it and reads from it all the time, and
 checks all answers. Press k to kill the leader, z to freeze it and z again to resume it, r to restart the members
 that are down, a to add a member, x to remove one, w to empty the disk of a member, which is then replaced, and q to quit and
-see the verdict on the whole history. Freezing is not available on Windows.
+see the verdict on the whole history. Freezing is not available on Windows. The page at the URL that it prints shows the cluster in a
+browser, and has a button for each of these, which can also cut a member off from the others.
 Without a terminal it prints plain lines.`,
 		Example: `  raftkv demo
   raftkv demo --data ./demo                       # keeps the data, and a second run continues with it

@@ -15,13 +15,13 @@ func (d *demo) handleKey(ctx context.Context, key byte) bool {
 	case 'q', 'Q', ctrlC, ctrlD:
 		return false
 	case 'k', 'K':
-		d.breakLeader(ctx, "killed", false)
+		d.breakLeader(ctx, killed, false)
 	case 'z', 'Z':
 		d.mu.Lock()
 		resumed := d.resume()
 		d.mu.Unlock()
 		if !resumed {
-			d.breakLeader(ctx, "frozen", false)
+			d.breakLeader(ctx, frozen, false)
 		}
 	case 'r', 'R':
 		d.heal()
@@ -42,6 +42,13 @@ func (d *demo) handleKey(ctx context.Context, key byte) bool {
 	return true
 }
 
+// What can be done to a member.
+const (
+	killed = "killed"
+	frozen = "frozen"
+	cutOff = "cut off"
+)
+
 // breakLeader kills or freezes the leader and watches the failover. If again is set, it restarts the member afterwards.
 func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 	d.mu.Lock()
@@ -57,27 +64,41 @@ func (d *demo) breakLeader(ctx context.Context, how string, again bool) {
 		d.screen.say("nobody leads: %s", d.quorum())
 		return
 	}
+	d.breakMember(ctx, leader.ID, how, true, again)
+}
+
+// breakMember kills, freezes or cuts off a member. If the member led, it watches the failover. d.mu is held.
+func (d *demo) breakMember(ctx context.Context, id, how string, led, again bool) {
 	began := time.Now()
-	if how == "frozen" {
-		if err := d.cluster.Process(leader.ID).Freeze(); err != nil {
-			d.screen.say("%s cannot be frozen: %v", leader.ID, err)
-			return
-		}
-	} else {
-		d.cluster.Kill(leader.ID)
-		d.down[leader.ID] = true
+	var err error
+	switch how {
+	case frozen:
+		err = d.cluster.Process(id).Freeze()
+	case cutOff:
+		err = d.cluster.Process(id).Cut(true)
+	default:
+		d.cluster.Kill(id)
+		d.down[id] = true
+	}
+	if err != nil {
+		d.screen.say("%s cannot be %s: %v", id, how, err)
+		return
 	}
 	if !d.hasQuorum() { // no leader can be elected before members are restarted
-		d.screen.say("%s %s → nobody leads: %s", leader.ID, how, d.quorum())
+		d.screen.say("%s %s → nobody leads: %s", id, how, d.quorum())
 		if again {
 			d.watches.Go(d.heal)
 		}
 		return
 	}
+	if !led {
+		d.screen.say("%s %s: it did not lead, so writes go on", id, how)
+		return
+	}
 	d.watching = true
 	broken, restarts := time.Now(), d.restarts
 	d.watches.Go(func() {
-		d.watch(ctx, leader.ID, how, began, broken, restarts)
+		d.watch(ctx, id, how, began, broken, restarts)
 		if again {
 			d.heal()
 		}
@@ -127,14 +148,14 @@ func (d *demo) watch(ctx context.Context, id, how string, began, broken time.Tim
 		id, how, leader.ID, acknowledged.Sub(began).Milliseconds(), grouped(v.Acknowledged), v.Lost)
 }
 
-// running counts the members, and the members that run and are not frozen. d.mu is held.
+// running counts the members, and the members that run and are neither frozen nor cut off. d.mu is held.
 func (d *demo) running() (up, all int) {
 	for _, n := range d.cluster.Nodes {
 		if d.removed[n.ID] {
 			continue
 		}
 		all++
-		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() {
+		if p := d.cluster.Process(n.ID); p.Running() && !p.Frozen() && !p.IsCut() {
 			up++
 		}
 	}
@@ -159,38 +180,50 @@ func (d *demo) quorum() string {
 // resume resumes the frozen members, and reports whether there were any. d.mu is held.
 func (d *demo) resume() (resumed bool) {
 	for _, n := range d.cluster.Nodes {
-		p := d.cluster.Process(n.ID)
-		if !p.Running() || !p.Frozen() {
-			continue
+		if p := d.cluster.Process(n.ID); p.Running() && p.Frozen() {
+			resumed = true
+			d.mend(n)
 		}
-		resumed = true
-		if err := p.Resume(); err != nil {
-			d.screen.say("%s cannot be resumed: %v", n.ID, err)
-			continue
-		}
-		d.restarts++
-		d.screen.say("%s resumed", n.ID)
 	}
 	return resumed
 }
 
-// heal resumes the frozen members. It restarts the members that have ended and were not removed.
+// heal mends all members that were not removed.
 func (d *demo) heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.resume()
 	for _, n := range d.cluster.Nodes {
-		if d.removed[n.ID] || d.cluster.Process(n.ID).Running() {
-			continue
+		if !d.removed[n.ID] {
+			d.mend(n)
 		}
-		if err := d.cluster.Start(n.ID); err != nil {
-			d.screen.say("%v", err)
-			continue
-		}
-		d.restarts++
-		delete(d.down, n.ID)
-		d.screen.say("%s restarted, pid %d", n.ID, d.cluster.Process(n.ID).PID())
 	}
+}
+
+// mend resumes a frozen member, connects one that is cut off, and restarts one that has ended. d.mu is held.
+func (d *demo) mend(n local.Node) {
+	p := d.cluster.Process(n.ID)
+	var err error
+	var what string
+	switch {
+	case !p.Running():
+		err, what = d.cluster.Start(n.ID), "restarted"
+	case p.Frozen():
+		err, what = p.Resume(), "resumed"
+	case p.IsCut():
+		err, what = p.Cut(false), "connected again"
+	default:
+		return
+	}
+	if err != nil {
+		d.screen.say("%s cannot be %s: %v", n.ID, what, err)
+		return
+	}
+	d.restarts++
+	delete(d.down, n.ID)
+	if what == "restarted" {
+		what += fmt.Sprintf(", pid %d", d.cluster.Process(n.ID).PID())
+	}
+	d.screen.say("%s %s", n.ID, what)
 }
 
 // reportEnd shows once that a member has ended by itself.

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coxswain/raft/admin"
 	"github.com/coxswain/raft/internal/demo/client"
 	"github.com/coxswain/raft/internal/demo/local"
 	"github.com/coxswain/raft/internal/demo/workload"
@@ -54,6 +55,7 @@ type demo struct {
 	cluster  *local.Cluster
 	workload *workload.Workload
 	screen   *screen
+	page     *page
 
 	mu       sync.Mutex
 	down     map[string]bool // members whose end was shown
@@ -85,14 +87,20 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, remove())
 	}
 	d := &demo{Options: o, cluster: local.NewCluster(o.Program, dir, layout), down: map[string]bool{}, removed: map[string]bool{}}
+	if d.page, err = openPage(); err != nil {
+		d.cluster.Stop()
+		return errors.Join(err, remove())
+	}
 	d.cluster.More = func(n local.Node) []string {
+		args := append([]string{"--can-be-cut", "--page-origin", d.page.origin()}, snapshotPolicy...)
 		if !n.Joins {
-			return snapshotPolicy
+			return args
 		}
 		others := slices.DeleteFunc(d.servers(), func(url string) bool { return url == n.URL() })
-		return append([]string{"--join", strings.Join(others, ",")}, snapshotPolicy...)
+		return append(args, "--join", strings.Join(others, ","))
 	}
 	err = d.run(ctx)
+	d.page.close()
 	d.cluster.Stop()
 	if err != nil {
 		return fmt.Errorf("%w\nthe data and the logs are in %s", err, dir)
@@ -179,6 +187,7 @@ func (d *demo) introduction(leader string) string {
 		}
 		fmt.Fprintf(&b, "  %s  pid %-7d %s%s\n", n.ID, d.cluster.Process(n.ID).PID(), n.URL(), note)
 	}
+	fmt.Fprintf(&b, "\nIn a browser: %s%s\n", d.page.origin(), admin.LivePath)
 	url, raftkv := d.cluster.Nodes[0].URL(), command(d.Program)
 	fmt.Fprintf(&b, `
 In another terminal:
@@ -232,6 +241,10 @@ func (d *demo) interact(ctx context.Context, leader string) {
 	d.lastLook = time.Now()
 	looks := time.NewTicker(pause)
 	defer looks.Stop()
+	d.screen.heard = d.page.say
+	d.publish()
+	states := time.NewTicker(livePause)
+	defer states.Stop()
 	kills := ticks(d.KillEvery)
 	for {
 		select {
@@ -245,6 +258,11 @@ func (d *demo) interact(ctx context.Context, leader string) {
 			d.breakLeader(ctx, "killed", true)
 		case <-looks.C:
 			d.look(ctx)
+		case press := <-d.page.presses:
+			press.outcome <- d.press(ctx, press.button, press.member)
+			d.publish()
+		case <-states.C:
+			d.publish()
 		}
 	}
 }

@@ -93,7 +93,11 @@ func (d *demo) loseDisk(ctx context.Context) {
 		d.screen.say("no disk is emptied now: that requires three voters, and no change under way")
 		return
 	}
-	n := d.cluster.Nodes[i]
+	d.empty(ctx, d.cluster.Nodes[i])
+}
+
+// empty empties the disk of a member and restarts it. d.mu is held.
+func (d *demo) empty(ctx context.Context, n local.Node) {
 	d.cluster.Kill(n.ID)
 	if err := os.RemoveAll(d.cluster.DataDir(n.ID)); err != nil {
 		d.screen.say("%v", err)
@@ -134,7 +138,11 @@ func (d *demo) removeMember(ctx context.Context) {
 		d.screen.say("no member is removed now: there is one voter, or no leader")
 		return
 	}
-	id := voters[len(voters)-1]
+	d.remove(ctx, voters[len(voters)-1])
+}
+
+// remove removes a member. d.mu is held.
+func (d *demo) remove(ctx context.Context, id string) {
 	d.removed[id], d.down[id] = true, true // its process ends
 	d.reannounce()
 	l := client.NewLookout(d.servers())

@@ -19,6 +19,8 @@ type screen struct {
 	live bool        // out is a terminal in raw mode
 	dull bool        // live, but without colors
 	size func() size // measures the terminal
+	// heard, if it is not nil, is called with what is said.
+	heard func(string)
 
 	mu    sync.Mutex
 	drawn size     // size of the terminal when the live lines were drawn
@@ -52,7 +54,11 @@ type size struct{ width, height int }
 func (s *screen) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said := strings.Split(fmt.Sprintf(format, args...), "\n")
+	text := fmt.Sprintf(format, args...)
+	if s.heard != nil {
+		s.heard(text)
+	}
+	said := strings.Split(text, "\n")
 	if !s.live {
 		for _, line := range said {
 			_, _ = io.WriteString(s.out, line+"\n") // there is nowhere to report a failure
