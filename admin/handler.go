@@ -290,6 +290,14 @@ func (h *handler) transfer(_ http.ResponseWriter, r *http.Request) (int, any, er
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), RequestTimeout)
 	defer cancel()
+	for name := range r.URL.Query() {
+		if name != "to" {
+			return 0, nil, errorf(BadRequest, "write POST "+TransferPath+"?to=ID, or leave it out", "unknown parameter %q", name)
+		}
+	}
+	if r.ContentLength != 0 {
+		return 0, nil, errorf(BadRequest, "write POST "+TransferPath+"?to=ID", "a transfer takes no body")
+	}
 	before, to := h.member.Status().Leader, raft.NodeID(r.URL.Query().Get("to"))
 	if err := h.member.TransferLeadership(ctx, to); err != nil {
 		return 0, nil, err

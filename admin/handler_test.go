@@ -194,6 +194,9 @@ func TestTransfer_ThroughAFollowerAnswersWithTheNextLeader(t *testing.T) {
 func TestTransfer_AnswersWithTheLeader(t *testing.T) {
 	m := newMember(t)
 	assert.JSONEq(t, `{"leader":"n2"}`, m.do(t, "POST", "/transfer?to=n2", "").body)
+	for _, bad := range []response{m.do(t, "POST", "/transfer?member=n2", ""), m.do(t, "POST", "/transfer", `{"to":"n2"}`)} {
+		assert.Equal(t, admin.BadRequest, bad.failure(t).Code, "nobody knows where the leadership was meant to go")
+	}
 	m.Fail(node.ErrNoTarget)
 	assert.Equal(t, admin.TransferFailed, m.do(t, "POST", "/transfer?to=nobody", "").failure(t).Code)
 }

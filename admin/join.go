@@ -249,6 +249,7 @@ func (j *joiner) joinSilent() {
 		f := diagnosed(Finding{Verdict: node.VerdictNoAnswer, Member: member, Says: says})
 		if len(j.views) == 0 {
 			f.Severity = node.Outage
+			f.Next = "raftkv doctor --server URL1,URL2,URL3: ask with the URLs of the other members, too; then look whether the processes run"
 		}
 		j.found = append(j.found, f)
 	}
@@ -273,9 +274,13 @@ func (j *joiner) links() (all []Link) {
 	return all
 }
 
+// needsLeader reports whether the remedy is a change of the members, which is not made without a leader.
+func needsLeader(d Diagnosed) bool { return strings.Contains(d.Next, "raftkv members ") }
+
 // sorted returns the findings, the one to begin with first: the worst ones, and among these causes before effects. Why a
-// cluster does not serve comes before the fact. Of one verdict, the member of whom the most others say it comes first: if one of
-// three certificates is wrong, its owner refuses the other two as well.
+// cluster does not serve comes before the fact, unless the remedy needs a leader: then the cluster must serve again first. Of one
+// verdict, the member of whom the most others say it comes first: if one of three certificates is wrong, its owner refuses the
+// other two as well.
 func (j *joiner) sorted() []Diagnosed {
 	table := node.Verdicts()
 	place := func(d Diagnosed) int {
@@ -286,7 +291,7 @@ func (j *joiner) sorted() []Diagnosed {
 	}
 	explains := j.explains()
 	rank := func(d Diagnosed) int {
-		if explains(d) {
+		if explains(d) && !needsLeader(d) {
 			return urgency(node.Outage)
 		}
 		return urgency(d.Severity)

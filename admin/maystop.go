@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -54,8 +55,8 @@ const (
 	stopLooks = 20
 )
 
-// MayStop finds out whether a member may be stopped now: the others stay a majority, and hold what the leader has committed. It
-// asks as Diagnose does, and looks again for some seconds at most while voters are a few entries behind.
+// MayStop finds out whether a member may be stopped now: the others stay a majority, hold what the leader has committed, and one
+// of them reaches a majority, so that it can lead. It asks as Diagnose does, and looks again for some seconds at most while voters are a few entries behind.
 func MayStop(ctx context.Context, id string, urls []string, ask Ask) Stopping {
 	var held uint64
 	for look := 1; ; look++ {
@@ -101,7 +102,7 @@ func mayStop(d *Diagnosis, leader *Status, id string, held uint64) Stopping {
 	case voters == 1:
 		s.Says = id + " is the only voter: without it, nothing works"
 	default:
-		s.Says = leader.MissingWithout(Peer{ID: id}, held)
+		s.Says = cmp.Or(leader.MissingWithout(Peer{ID: id}, held), d.apartWithout(id, leader, voters/2+1))
 		if s.May = s.Says == ""; !s.May {
 			return s
 		}
@@ -111,4 +112,37 @@ func mayStop(d *Diagnosis, leader *Status, id string, held uint64) Stopping {
 		}
 	}
 	return s
+}
+
+// apartWithout says which of the other voters do not reach each other, if none of them reaches a majority: then nobody could lead
+// once this voter has stopped, although the leader hears all of them now. It returns "" if one does. Of a link to a voter that
+// did not answer, only what the other end says is known.
+func (d *Diagnosis) apartWithout(id string, leader *Status, needed int) string {
+	cut := map[[2]string]bool{}
+	for _, l := range d.Links {
+		if !l.Works {
+			cut[[2]string{l.Member, l.Hears}], cut[[2]string{l.Hears, l.Member}] = true, true
+		}
+	}
+	var rest, pairs []string
+	for _, m := range leader.Members {
+		if m.Kind == StandingVoter && m.ID != id && (m.Problem == "" || m.Verdict == node.VerdictAppliesLate) {
+			rest = append(rest, m.ID)
+		}
+	}
+	for i, a := range rest {
+		reached := 0
+		for j, b := range rest {
+			switch {
+			case !cut[[2]string{a, b}]:
+				reached++ // itself, too
+			case i < j:
+				pairs = append(pairs, a+" and "+b)
+			}
+		}
+		if reached >= needed {
+			return ""
+		}
+	}
+	return fmt.Sprintf("without %s, %s do not reach each other", id, strings.Join(pairs, ", "))
 }

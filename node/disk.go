@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/coxswain/raft"
 )
@@ -9,6 +10,23 @@ import (
 // diskBeside is the room, in bytes, that the disk should have in addition to two snapshots and the log between them. The
 // segments that are being filled, prepared and given up need this room. See docs/storage.md.
 const diskBeside = 128 << 20
+
+// diskEvery is the interval at which the size of the disk is looked at, so that one that was enlarged is noticed without a restart.
+const diskEvery = time.Minute
+
+// watchDisk ends with the node. It has its own goroutine, because a stalled disk may not answer.
+func (n *Node) watchDisk() {
+	ticker := time.NewTicker(diskEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-ticker.C:
+			n.disk.set(n.smallDisk())
+		}
+	}
+}
 
 // smallDisk returns an error if the disk is too small. It returns nil if the disk is large enough, or if its size is not
 // known.

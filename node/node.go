@@ -151,6 +151,7 @@ func Start(ctx context.Context, cfg Config, fsm raft.FSM, storage raft.Storage, 
 	n.wg.Go(n.streamer.run)
 	n.wg.Go(n.contacts.run)
 	n.wg.Go(n.roomWatch.run)
+	n.wg.Go(n.watchDisk)
 	n.wg.Go(n.requests.callbacks.run)
 	n.wg.Go(n.watchProblems)
 	go n.run(first)

@@ -444,3 +444,18 @@ func TestStatus_ASmallDisk(t *testing.T) {
 		})
 	}
 }
+
+// A disk that was enlarged is noticed without a snapshot or a restart.
+func TestStatus_ADiskThatHasGrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		size := new(atomic.Int64)
+		size.Store(60 << 20)
+		c := startAll(t, rafttest.Options{Members: 1, NewFSM: newJournal,
+			Storage: func(_ raft.NodeID, s raft.Storage) raft.Storage { return ofSize{s.(raft.SnapshotStorage), size} }})
+		assert.NotEmpty(t, c.Leader().Status().SmallDisk)
+		size.Store(1 << 40)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Empty(t, c.Leader().Status().SmallDisk)
+	})
+}

@@ -345,7 +345,7 @@ func TestDoctor_TellsWhoMayStop(t *testing.T) {
 	server := []string{"--server", leader.URL()}
 	code, out := c.run(append([]string{"doctor"}, server...)...)
 	assert.Zero(t, code)
-	assert.True(t, strings.HasPrefix(out, "verdict: healthy\nwho hears whom  n1   n2   n3\nn1 hears        -    yes  yes\n"), out)
+	assert.True(t, strings.HasPrefix(out, "verdict: healthy: survives 1 failure\nwho hears whom  n1   n2   n3\nn1 hears        -    yes  yes\n"), out)
 	for _, n := range c.Nodes {
 		code, out = c.run(append([]string{"doctor", "--may-stop", n.ID}, server...)...)
 		assert.Zero(t, code, out)
@@ -384,6 +384,26 @@ func TestDoctor_TellsWhoMayStop(t *testing.T) {
 	code, out = c.run("doctor", "--json", "--server", last.URL())
 	assert.Equal(t, 8, code)
 	assert.Contains(t, out, `"verdict":"no answer"`)
+}
+
+// The leader hears the two others, which do not reach each other: without it, nobody could lead.
+func TestDoctor_TheOneThatReachesBothMustNotStop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	cut := c.throughLinks("n1", "n3")
+	c.serving()
+	code, _ := c.run("members", "drain", "n1", "--server", c.Nodes[1].URL()) // so that n2 leads
+	require.Zero(t, code)
+	code, _ = c.run("members", "drain", "n3", "--server", c.Nodes[1].URL())
+	require.Zero(t, code)
+	cut()
+	var out string
+	require.Eventually(t, func() bool { // a new leader hears the others, and they notice the cut, after a while
+		code, out = c.run("doctor", "--may-stop", "n2", "--server", c.Nodes[1].URL())
+		return code == 4 && strings.HasPrefix(out, "no: without n2, n1 and n3 do not reach each other\n")
+	}, c.patience, poll, "n2 must not stop")
+	code, out = c.run("doctor", "--may-stop", "n3", "--server", c.Nodes[1].URL())
+	assert.Zero(t, code, out)
 }
 
 // A problem is logged when it begins and when it ends, with its verdict.

@@ -24,4 +24,9 @@ var verdicts = []Mutant{
 		value("node/history.go", `from.Leader == "" && to.ByTransfer && end >= 0`, `false`)),
 	testedFile("O09", "the rate of a resumed transfer does not count bytes from before", "it does, and seems faster", "tests", "node", "TestTransfer_",
 		value("node/snapshotstatus.go", `t.Done - t.from`, `t.Done`)),
+	testedFile("O11", "a voter may stop only if another one reaches a majority", "it may if the leader hears a majority", "tests", "admin", "TestMayStop_",
+		value("admin/maystop.go", `reached >= needed`, `true`)),
+	testedFile("O12", "an outage comes before what only a leader can repair", "the cause comes first, although nothing can be done about it",
+		"tests", "admin", "TestDiagnose_AnOutageComesBefore",
+		value("admin/join.go", `explains(d) && !needsLeader(d)`, `explains(d)`)),
 }

@@ -171,11 +171,12 @@ func (c *Contacts) Uninvite(id raft.NodeID) { delete(c.invited, id) }
 
 // Called reports that this member accepted a connection from the sender of this Hello. cluster is this member's cluster. If
 // no configuration names the sender, and the sender belongs to this cluster, it is dialed back. While this member belongs to
-// no cluster, it dials back a sender of any cluster.
+// no cluster, it dials back a sender of any cluster. A sender that is dialed as one of the initial members, whose incarnations
+// are not known, is kept, too: the configuration that replaces their list may name a former incarnation of it.
 func (c *Contacts) Called(now raft.Time, h raft.Hello, cluster raft.ClusterID) {
 	delete(c.expelled, h.From)
 	ours := h.Cluster != raft.ClusterID{} && (cluster == raft.ClusterID{} || cluster == h.Cluster)
-	if ours && h.From != c.self && !c.names(h.From) {
+	if _, named := c.named[h.From]; ours && h.From != c.self && !named {
 		c.call(caller{h.From, h.Address, now})
 	}
 }

@@ -265,6 +265,20 @@ func TestContacts_ANewMemberDialsItsLeaderBack(t *testing.T) {
 	b.dials(2, "d d2")
 }
 
+// An empty member with a list of initial members is brought into a cluster whose leader has taken the place of a former
+// incarnation. The snapshot that it receives first names the former one.
+func TestContacts_ALeaderThatAnOldConfigurationNamesByAFormerIncarnationIsDialedBack(t *testing.T) {
+	b := bookOf(t, false)
+	b.Config(0, configOf("a0 b0 c0"), false)
+	b.called(1, "b2")
+	b.dials(1, "b0 c0")
+	b.Begin()
+	b.Config(2, configOf("a b c"), true)
+	b.dials(2, "b b2 c")
+	b.Config(3, configOf("a b2 c"), true)
+	b.dials(3+2*kept, "b2 c")
+}
+
 func TestContacts_ANamedCallerIsStillDialedWhereItCalledFrom(t *testing.T) {
 	b := bookOf(t, true)
 	b.Called(0, raft.Hello{From: peerNamed("b"), Cluster: ourCluster, Address: "new:1"}, ourCluster)

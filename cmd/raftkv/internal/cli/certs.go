@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -123,7 +125,8 @@ func newCertsShow(dir *string) *cobra.Command {
 		Use:   "show",
 		Short: "Show what is in a directory, or what running members use",
 		Long: `show prints whose certificates are in --dir, by whom, when they end, and what is wrong. The directory may also be one of a member.
-With --server, it asks running members what they use. The exit code is 1 if anything needs attention, from 30 days before an end on.`,
+With --server, it asks running members what they use, and which of them do not trust each other. The exit code is 1 if anything
+needs attention, from 30 days before an end on.`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows, err := certs.Show(*dir)
@@ -146,7 +149,8 @@ func usedCerts(cmd *cobra.Command, r *reach) (rows []certs.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range askAll(cmd.Context(), r, urls) {
+	all := askAll(cmd.Context(), r, urls)
+	for _, s := range all {
 		row := certs.Row{File: s.name(), Problem: s.Problem}
 		switch {
 		case s.Status == nil:
@@ -154,11 +158,21 @@ func usedCerts(cmd *cobra.Command, r *reach) (rows []certs.Row, err error) {
 			row.Problem = "it has no certificate files, or does not tell"
 		default:
 			row.What = fmt.Sprintf("by %s; trusts %s", s.TLS.Issuer, strings.Join(s.TLS.Authorities, " and "))
-			row.Until, row.Problem = s.TLS.NotAfter, s.TLS.Problem
+			row.Until, row.Problem = s.TLS.NotAfter, cmp.Or(s.TLS.Problem, prefixed("not trusted by ", strings.Join(refusing(s, all), " ")))
 		}
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// refusing returns the members that do not trust the authority of a member's certificate.
+func refusing(r report, all []report) (names []string) {
+	for _, other := range all {
+		if other.Status != nil && other.TLS != nil && !slices.Contains(other.TLS.Authorities, r.TLS.Issuer) {
+			names = append(names, other.name())
+		}
+	}
+	return names
 }
 
 func printCerts(out io.Writer, rows []certs.Row) error {

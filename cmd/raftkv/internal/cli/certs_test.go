@@ -67,6 +67,7 @@ func TestCerts_ShowWhatRunningMembersUse(t *testing.T) {
 	assert.Equal(t, "n1  by CN=new; trusts CN=new and CN=old  until 2030-01-02T03:04:05Z  ok\n", out)
 	code, out, _ = run(t, "", "certs", "show", "--server", strings.Join(urls, ","))
 	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "n1  by CN=new; trusts CN=new and CN=old  until 2030-01-02T03:04:05Z  not trusted by n2\n")
 	assert.Contains(t, out, "n2  by CN=old; trusts CN=old")
 	assert.Contains(t, out, "  it ends\nn3 ")
 	assert.Contains(t, out, "  it has no certificate files, or does not tell\n")

@@ -92,7 +92,7 @@ func showDiagnosis(out io.Writer, d *admin.Diagnosis, asJSON bool) error {
 
 func printDiagnosis(out io.Writer, d *admin.Diagnosis) error {
 	if len(d.Findings) == 0 {
-		if _, err := fmt.Fprintln(out, "verdict: "+admin.Healthy); err != nil {
+		if _, err := fmt.Fprintf(out, "verdict: %s%s\n", admin.Healthy, prefixed(": ", survives(d.Leader()))); err != nil {
 			return err
 		}
 	}
@@ -106,6 +106,27 @@ func printDiagnosis(out io.Writer, d *admin.Diagnosis) error {
 		}
 	}
 	return printLinks(out, d.Links)
+}
+
+// survives says how many failures a healthy cluster survives.
+func survives(leader *admin.Status) string {
+	if leader == nil {
+		return ""
+	}
+	voters := 0
+	for _, m := range leader.Members {
+		if m.Kind == admin.StandingVoter {
+			voters++
+		}
+	}
+	switch left := voters - quorum(voters); {
+	case left == 0:
+		return map[int]string{1: "one voter", 2: "two voters"}[voters] + ", so it survives no failure; add the others"
+	case left == 1:
+		return "survives 1 failure"
+	default:
+		return fmt.Sprintf("survives %d failures", left)
+	}
 }
 
 func printFinding(out io.Writer, f admin.Diagnosed, title string) error {

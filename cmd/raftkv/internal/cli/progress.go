@@ -14,6 +14,9 @@ import (
 	"github.com/coxswain/raft/internal/demo/api"
 )
 
+// leaderlessMax is how long there may be no leader before that is worth a line: an election takes less.
+const leaderlessMax = 2 * time.Second
+
 // narrator prints the progress of a change: a line for each new stage, and a line with new figures every progressPause. Any
 // goroutine may call it.
 type narrator struct {
@@ -22,6 +25,7 @@ type narrator struct {
 	mu    sync.Mutex
 	topic string // of the latest lines
 	at    time.Time
+	led   time.Time // when there was last a leader, or of the first look
 }
 
 // tell prints the news since the last call.
@@ -29,6 +33,11 @@ func (n *narrator) tell(now admin.Members, at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	topic, lines := progressOf(now)
+	if now.Leader != "" || n.led.IsZero() {
+		n.led = at
+	} else if at.Sub(n.led) >= leaderlessMax {
+		topic, lines = "no leader", []string{leaderless(now)}
+	}
 	if topic == "" || topic == n.topic && at.Sub(n.at) < progressPause {
 		return
 	}
@@ -36,6 +45,18 @@ func (n *narrator) tell(now admin.Members, at time.Time) {
 	for _, line := range lines {
 		_, _ = fmt.Fprintln(n.out, line) // a lost line of progress is no failure
 	}
+}
+
+// leaderless says why a change does not begin or continue while no member leads.
+func leaderless(m admin.Members) string {
+	line := "no leader"
+	if _, why, found := strings.Cut(m.Tolerance, "as seen from here: "); found {
+		line += ": " + why
+	}
+	if m.Change != nil {
+		return line + "; the change waits for one"
+	}
+	return line + "; nothing is changed yet"
 }
 
 // progressOf returns a topic, and lines about the progress of the running change. The topic names the thing that the change

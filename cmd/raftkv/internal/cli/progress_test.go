@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -22,4 +24,40 @@ func TestMembers_SaysHowFarAMemberIs(t *testing.T) {
 		is.Match, is.Last = 41, 100
 		assert.Equal(t, want, howFar(&is))
 	}
+}
+
+// A command that waits for a leader says so, and does not look as if it hung.
+func TestNarrator_SaysThatThereIsNoLeader(t *testing.T) {
+	var out strings.Builder
+	n := narrator{out: &out}
+	begin := time.Now()
+	without := admin.Members{Tolerance: "the cluster does not work as seen from here: 1 of 3 voters can be reached, 2 are needed"}
+	n.tell(without, begin)
+	n.tell(without, begin.Add(leaderlessMax-1))
+	assert.Empty(t, out.String(), "an election may take that long")
+	n.tell(without, begin.Add(leaderlessMax))
+	n.tell(without, begin.Add(leaderlessMax+1))
+	assert.Equal(t, "no leader: 1 of 3 voters can be reached, 2 are needed; nothing is changed yet\n", out.String())
+	out.Reset()
+	without.Change = &admin.Changing{}
+	n.tell(admin.Members{Leader: "n1"}, begin.Add(time.Hour))
+	n.tell(without, begin.Add(time.Hour+leaderlessMax-1))
+	assert.Empty(t, out.String())
+	n.tell(without, begin.Add(time.Hour+leaderlessMax))
+	assert.Equal(t, "no leader: 1 of 3 voters can be reached, 2 are needed; the change waits for one\n", out.String())
+}
+
+// One recovered member is healthy, and yet not what it was.
+func TestDoctor_SaysHowManyFailuresAHealthyClusterSurvives(t *testing.T) {
+	for voters, want := range map[int]string{
+		1: "one voter, so it survives no failure; add the others", 2: "two voters, so it survives no failure; add the others",
+		3: "survives 1 failure", 4: "survives 1 failure", 5: "survives 2 failures",
+	} {
+		s := admin.Status{Members: []admin.MemberStatus{{Kind: "learner"}}}
+		for range voters {
+			s.Members = append(s.Members, admin.MemberStatus{Kind: "voter"})
+		}
+		assert.Equal(t, want, survives(&s))
+	}
+	assert.Empty(t, survives(nil))
 }
