@@ -232,7 +232,7 @@ func survivor(t *testing.T, commit raft.Index, terms ...raft.Term) *raft.Stored 
 }
 
 func TestRecovery_TheBestSurvivor(t *testing.T) {
-	marked := survivor(t, 2, 1, 5)
+	marked := survivor(t, 3, 1, 5)
 	marked.Mark = &raft.Mark{Kind: raft.MarkContradicted, By: peer("b")}
 	compacted := storedBehind(t, 5, id(6, 3))
 	for _, row := range []struct {
@@ -247,7 +247,7 @@ func TestRecovery_TheBestSurvivor(t *testing.T) {
 		{"Figure 8: what is known to be committed counts for more than the term", []*raft.Stored{survivor(t, 3, 1, 2), survivor(t, 2, 1, 3)}, 0},
 		{"a hint beyond the log is of no use", []*raft.Stored{survivor(t, 9, 1, 2), survivor(t, 2, 1, 2, 2)}, 1},
 		{"what is compacted is committed", []*raft.Stored{survivor(t, 1, 1, 1, 2, 2, 4), &compacted}, 1},
-		{"a marked one does not count", []*raft.Stored{marked, survivor(t, 1, 1)}, 1},
+		{"a marked one does not count, nor what it takes to be committed", []*raft.Stored{marked, survivor(t, 1, 1)}, 1},
 		{"unless there is no other", []*raft.Stored{marked, {}}, 0},
 	} {
 		assert.Equal(t, row.want, raft.BestSurvivor(row.stores), row.rule)

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coxswain/raft"
 	"github.com/coxswain/raft/admin"
@@ -60,6 +63,51 @@ func TestBrowser_AMemberThatNeverAnswersDoesNotHoldUpThePage(t *testing.T) {
 		p.Resize(width, 900)
 		assert.Equal(t, width, browsertest.Eval[int64](p, "document.documentElement.scrollWidth"), "nothing sticks out")
 	}
+}
+
+// freezing is a fake that answers nothing while the lock is held, as a process that is stopped. Its connections stay.
+type freezing struct {
+	deciding
+	frozen *sync.RWMutex
+}
+
+func (f freezing) Status() node.Status {
+	f.frozen.RLock()
+	defer f.frozen.RUnlock()
+	return f.deciding.Status()
+}
+
+// What a member has said before it is out of date: that of a silent one at once, and that of the process before when it answers again.
+func TestBrowser_AMemberIsWhatItSaysNow(t *testing.T) {
+	var process atomic.Pointer[http.Handler]
+	s := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*process.Load()).ServeHTTP(w, r) }))
+	start := func(count uint64, others map[raft.NodeID]string) freezing {
+		n := freezing{deciding{Fake: newFake(), decisions: []node.Decision{
+			{Number: 1, At: time.Now(), TraceEvent: raft.TraceEvent{Kind: raft.TraceLeader, Term: raft.Term(count)}},
+		}}, new(sync.RWMutex)}
+		others["n1"] = s.URL
+		among(n.Fake, others)
+		status := n.Fake.Status()
+		status.StartCount = count
+		n.SetStatus(status)
+		handler := admin.Handler(n, admin.Options{})
+		process.Store(&handler)
+		return n
+	}
+	first := start(1, map[raft.NodeID]string{"n3": ""})
+	p := browsertest.Show(t, s.URL+admin.LivePath, "light")
+	p.Wait("document.getElementById('events').textContent.includes('leads term 1,')")
+	p.Wait("document.querySelector('[data-member=n3]') !== null")
+	first.frozen.Lock()
+	p.Wait("document.querySelector('[data-member=n1] .role').textContent === 'does not answer'")
+	first.frozen.Unlock()
+	p.Wait("document.querySelector('[data-member=n1] .role').textContent === 'leader'")
+	p.Wait("document.getElementById('events').textContent.includes('n1 answers again')")
+
+	start(2, map[raft.NodeID]string{})
+	s.CloseClientConnections()
+	p.Wait("document.getElementById('events').textContent.includes('leads term 2,')")
+	p.Wait("document.querySelector('[data-member=n3]') === null")
 }
 
 func TestBrowser_WithoutServerSentEventsThePageSaysSo(t *testing.T) {

@@ -124,8 +124,8 @@ func TestHandler_TraceIsThatOfTheNode(t *testing.T) {
 func TestHandler_NamesTheLeaderThatItIsNot(t *testing.T) {
 	m := newMember(t)
 	m.Fail(&node.NotLeaderError{Leader: &raft.Member{ID: "n2", Meta: "http://h:2"}})
-	for _, path := range []string{"/transfer", "/members"} {
-		r := m.do(t, "POST", path, "{}")
+	for path, body := range map[string]string{"/transfer": "", "/members": "{}"} {
+		r := m.do(t, "POST", path, body)
 		assert.Equal(t, 503, r.StatusCode)
 		assert.Equal(t, "1", r.Header.Get("Retry-After"))
 		failure := r.failure(t)

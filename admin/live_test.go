@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coxswain/raft"
@@ -144,6 +145,57 @@ func TestEvents_ASlowReaderIsDropped(t *testing.T) {
 	<-dropped // it reads nothing
 }
 
+// timed records how long each write may take.
+type timed struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+	given    []time.Duration
+	written  func(n int)
+}
+
+func (w *timed) SetWriteDeadline(at time.Time) error {
+	w.deadline = at
+	return nil
+}
+
+func (w *timed) Write(p []byte) (int, error) {
+	w.given = append(w.given, time.Until(w.deadline))
+	w.written(len(w.given))
+	return w.ResponseRecorder.Write(p)
+}
+
+func TestEvents_TheTimeoutIsThatOfEachMessageNotOfTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &timed{ResponseRecorder: httptest.NewRecorder(), written: func(n int) {
+			if n == 3 {
+				cancel()
+			}
+		}}
+		admin.Handler(newFake(), admin.Options{}).ServeHTTP(w, direct(ctx, http.MethodGet, admin.EventsPath, ""))
+		assert.Equal(t, []time.Duration{admin.StreamTimeout, admin.StreamTimeout, admin.StreamTimeout}, w.given)
+	})
+}
+
+func TestEvents_ALeaderThatIsElectedAgainLeadsSinceThen(t *testing.T) {
+	n := newFake()
+	s := n.Status()
+	s.InOffice = time.Hour
+	n.SetStatus(s)
+	stream := listen(t, served(t, admin.Handler(n, admin.Options{})).URL+admin.EventsPath)
+	since := func() int64 {
+		var now struct {
+			LeaderSince int64 `json:"leader_since"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(stream.next("status")), &now))
+		return now.LeaderSince
+	}
+	first := since()
+	s.Term, s.InOffice = s.Term+1, 0
+	n.SetStatus(s)
+	assert.GreaterOrEqual(t, since()-first, time.Hour.Milliseconds())
+}
+
 func TestEvents_StreamsAreBounded(t *testing.T) {
 	s := served(t, admin.Handler(newFake(), admin.Options{}))
 	for range admin.StreamsMax {
@@ -186,6 +238,7 @@ func TestEvents_PagesOfTheMembersReadThem(t *testing.T) {
 		{"the origin of a member", "GET", admin.EventsPath, "127.0.0.1:4001", "http://n2.kv.example", ""},
 		{"a listed one", "GET", admin.DoctorPath, "127.0.0.1:4001", "https://ops.example", ""},
 		{"another port", "GET", admin.EventsPath, "127.0.0.1:4001", "http://n2.kv.example:81", admin.CrossSite},
+		{"another program of its machine", "GET", admin.EventsPath, "127.0.0.1:4001", "http://127.0.0.1:3000", admin.CrossSite},
 		{"another scheme", "GET", admin.EventsPath, "127.0.0.1:4001", "https://n2.kv.example", admin.CrossSite},
 		{"another site", "GET", admin.EventsPath, "127.0.0.1:4001", "http://evil.example", admin.CrossSite},
 		{"a page without an origin", "GET", admin.EventsPath, "127.0.0.1:4001", "null", admin.CrossSite},

@@ -110,8 +110,6 @@ export class Cluster {
     }
     if (before && before.start_count !== m.status.start_count) m.totals = null;
     m.broken = false;
-    if (!m.said) this.note(m.id, "good", "answers again");
-    m.said = true;
   }
 
   close(m) {
@@ -155,6 +153,8 @@ export class Cluster {
   // learn takes over what follows from a new status.
   learn(m, before, patch) {
     const s = m.status;
+    if (!m.said) this.note(m.id, "good", "answers again"); // on the same connection, if it was only stopped
+    m.said = true;
     this.count(m);
     m.moved = {};
     if (patch.members) {

@@ -131,6 +131,7 @@ func TestLive_EachButtonOfTheDemo(t *testing.T) {
 	assert.Contains(t, asked(t, http.MethodPost, origin+"/demo/nothing?member="+follower, ""), `404 {"code":"not_found"`)
 	assert.Contains(t, asked(t, http.MethodPost, origin+"/demo/kill", "http://evil.example"), `403 {"code":"cross_site"`)
 	assert.Contains(t, asked(t, http.MethodPost, origin+"/demo/kill", "http://127.0.0.1:4001"), `403 {"code":"cross_site"`, "another port is another site")
+	assert.Contains(t, asked(t, http.MethodGet, origin+"/demo/kill", ""), "405 ", "an image of any page can be at this address")
 	rebound := regexp.MustCompile(`^http://[^:]+`).ReplaceAllString(origin, "http://evil.example")
 	assert.Contains(t, browsertest.Eval[string](browsertest.Visit(t, rebound+admin.LivePath), "document.body.innerText"), `"code":"wrong_host"`,
 		"a name that has the address of this machine by now")

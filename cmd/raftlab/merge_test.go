@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -55,13 +56,41 @@ func altered(t *testing.T, path string, change func(*report)) string {
 
 func TestMerge_TellsOfTheFailuresOfAllShards(t *testing.T) {
 	p := runShards(t, 2, "fuzz", "--profile", "history", "--seeds", "2")
-	failing := altered(t, p[1], func(r *report) {
-		r.Failures = []failure{{Seed: "f10.history.1", Class: "liveness", Rule: "L3", Text: "nobody serves", At: 7, Event: 8}}
-	})
-	code, out, errOut := lab("merge", p[0], failing)
-	assert.Equal(t, exitLiveness, code)
-	assert.Contains(t, out, "FAILED f10.history.1: liveness L3: nobody serves")
-	assert.Contains(t, errOut, "liveness: L3: nobody serves")
+	fail := func(n int) string {
+		return altered(t, p[n], func(r *report) {
+			r.Failures = []failure{{Seed: fmt.Sprintf("f10.history.%d", n), Class: "liveness", Rule: "L3", Text: "nobody serves", At: 7, Event: 8}}
+		})
+	}
+	failing := []string{fail(0), fail(1)}
+	for _, row := range []struct {
+		paths  []string
+		failed []int
+	}{{[]string{failing[0], p[1]}, []int{0}}, {[]string{p[0], failing[1]}, []int{1}}, {failing, []int{0, 1}}} {
+		code, out, errOut := lab(append([]string{"merge"}, row.paths...)...)
+		assert.Equal(t, exitLiveness, code)
+		for _, n := range row.failed {
+			assert.Contains(t, out, fmt.Sprintf("FAILED f10.history.%d: liveness L3: nobody serves", n))
+		}
+		assert.Contains(t, errOut, "liveness: L3: nobody serves")
+	}
+}
+
+// Every count of a report is added up, the one that two small campaigns leave at zero as well.
+func TestMerge_AddsUpEveryCount(t *testing.T) {
+	one, sum := report{}, report{Decisions: map[string]int{}, ByFault: map[string]int{}}
+	fields := reflect.ValueOf(&one).Elem()
+	for i := range fields.NumField() {
+		if fields.Field(i).CanInt() {
+			fields.Field(i).SetInt(int64(i + 1))
+		}
+	}
+	sum.add(&one)
+	sum.add(&one)
+	for i := range fields.NumField() {
+		if fields.Field(i).CanInt() {
+			assert.Equal(t, 2*fields.Field(i).Int(), reflect.ValueOf(sum).Field(i).Int(), fields.Type().Field(i).Name)
+		}
+	}
 }
 
 func TestMerge_RefusesWhatIsNoWholeCampaign(t *testing.T) {

@@ -33,6 +33,17 @@ func TestWriteWhole_AppearsWhenItIsComplete(t *testing.T) {
 	assert.NoFileExists(t, name+".part")
 }
 
+// A file that cannot be made durable does not appear. Sync is what fails here: on a closed file, as everything does.
+func TestWriteWhole_AppearsWhenItIsDurable(t *testing.T) {
+	dir := t.TempDir()
+	var failed *os.PathError
+	require.ErrorAs(t, WriteWhole(filepath.Join(dir, "file"), (*os.File).Close), &failed)
+	assert.Equal(t, "sync", failed.Op)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestWriteWhole_ReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	there, begun, late := filepath.Join(dir, "there"), filepath.Join(dir, "begun"), filepath.Join(dir, "late")
