@@ -31,7 +31,7 @@ type ward struct {
 	noSnapshot atomic.Bool // no state machine can be frozen
 	restores   atomic.Bool // a restore of a state machine does not end
 	lost       atomic.Pointer[func(raft.Message) bool]
-	hindrance  atomic.Uint32 // what followers report beside what is true
+	hindered   atomic.Pointer[raft.NodeID] // the follower that reports a hindrance which only a later release knows
 	mu         sync.Mutex
 	disks      map[raft.NodeID]*ailment
 	protocol   map[raft.NodeID]uint16 // that a member seems to speak
@@ -212,7 +212,9 @@ func (n *noisy) Send(to raft.Peer, lane raft.Lane, batch []raft.Message) error {
 			continue
 		}
 		if r, ok := m.Body.(raft.HeartbeatReply); ok {
-			r.Hindered |= raft.Hindrance(n.of.hindrance.Load())
+			if id := n.of.hindered.Load(); id != nil && *id == m.From.ID {
+				r.Hindered |= 1 << 7
+			}
 			m.Body = r
 		}
 		left = append(left, m)
@@ -306,9 +308,10 @@ var breaks = []struct {
 		w.Restart(id)
 		return id
 	}},
-	{"hindered", func(w *ward) raft.NodeID { // by what only a later release knows: both followers say it
-		w.hindrance.Store(1 << 7)
-		return w.others(w.Leader().Status().ID)[0]
+	{"hindered", func(w *ward) raft.NodeID {
+		id := w.Follower().Status().ID
+		w.hindered.Store(&id)
+		return id
 	}},
 	{"behind", func(w *ward) raft.NodeID {
 		id := w.Follower().Status().ID
