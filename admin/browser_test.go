@@ -100,6 +100,7 @@ func TestBrowser_AMemberIsWhatItSaysNow(t *testing.T) {
 	p.Wait("document.querySelector('[data-member=n3]') !== null")
 	first.frozen.Lock()
 	p.Wait("document.querySelector('[data-member=n1] .role').textContent === 'does not answer'")
+	p.Wait("document.getElementById('events').textContent.includes('n1 does not answer')") // a moment later
 	first.frozen.Unlock()
 	p.Wait("document.querySelector('[data-member=n1] .role').textContent === 'leader'")
 	p.Wait("document.getElementById('events').textContent.includes('n1 answers again')")
