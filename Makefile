@@ -25,7 +25,7 @@ CORE      = coxswain/raft|fuzzy
 SINGLE    = coxswain/raft|handshake|forward|joining|fuzzy|cmd/raftlab|internal/(tracepage|viewer|habits|sim|enums)
 WORKERS   = ^TestCompare|^TestApplication|^TestFuzz_Reports|^TestFailover
 # The packages whose tests run built programs, which have no race detector.
-PROCESSES = cmd/raftkv|cmd/raftkv/upgrade|examples/hosts
+PROCESSES = cmd/raftkv|cmd/raftkv/upgrade|examples/hosts|examples/service
 # "make vet" vets.
 TEST      = RAFTKV_PROGRAM='$(CURDIR)/bin/raftkv' $(GO) test -vet=off
 # Commands that need not be in the main module are in modules of their own.
